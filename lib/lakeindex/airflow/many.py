@@ -18,7 +18,7 @@ from lakeindex.airflow.failures import told_failures
 from lakeindex.airflow.operator import PLAN_TASK, RETRIES
 from lakeindex.airflow.planning import plan_run
 from lakeindex.airflow.tables import LOCAL, SINGLE, load_table
-from lakeindex.airflow.upsert_operator import LakeIndexUpsertOperator
+from lakeindex.airflow.upsert_operator import ARGUMENTS, LakeIndexUpsertOperator
 from lakeindex.errors import UsageError
 
 TABLES_DAG: Final = "upsert_tables"
@@ -78,7 +78,7 @@ def tables_dag(folder: Path, root: Path, *, pool: str = "default_pool", at_once:
                 map_index_template="{{ task.table_name }}",
                 pool=pool,
                 max_active_tis_per_dagrun=at_once,
-                **{name: given[name] for name in ARGUMENTS},
+                **{name: given[name] for name in (*ARGUMENTS, "conf")},
             )
 
         upsert_one.expand(table=find_tables())
@@ -93,22 +93,6 @@ def tables_param(otherwise: str) -> Param:
     """
     description = f"Names of conf/tables, one on each line; empty: {otherwise}"
     return Param(None, type=["null", "array"], items={"type": "string"}, title="Tables", description=description)
-
-
-#: What ``check_input`` hands to the operator.
-ARGUMENTS: Final = (
-    "table",
-    "table_name",
-    "inputs",
-    "checkpoints",
-    "operation",
-    "options",
-    "max_quarantined",
-    "force",
-    "batch_id",
-    "execution",
-    "conf",
-)
 
 
 def table_names(folder: Path, wanted: list[str] | None) -> list[str]:
@@ -142,15 +126,10 @@ def upsert_arguments(file: Path, root: Path, context: Any) -> dict[str, Any]:
     plan = plan_run(table, context, batch_id=f"{run.dag_id}/{run.run_id}/{table.name}", may_skip=True)
     memory = {"spark.driver.memory": table.spark.driver_memory} if table.spark.driver_memory else {}
     return {
+        **{name: one for name, one in plan.to_xcom().items() if name in ARGUMENTS},
         "table": plan.uri,
         "table_name": plan.table,
-        "inputs": list(plan.inputs),
-        "checkpoints": plan.checkpoints,
-        "operation": plan.operation,
         "options": dict(plan.options),
-        "max_quarantined": plan.max_quarantined,
-        "force": plan.force,
-        "batch_id": plan.batch_id,
         "execution": LOCAL if plan.execution == LOCAL else SINGLE,
         "conf": {**memory, **table.spark.conf},
     }

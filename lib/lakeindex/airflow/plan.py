@@ -77,7 +77,6 @@ def make_plan(table: TableConf, params: Mapping[str, Any], inputs: Sequence[str]
     """The plan of one run from the table's file and what the trigger form says.
 
     Args:
-        table: the table, as its file says.
         params: the form's values; they win.
         inputs: places of the input, rendered.
         batch_id: names the batch for good.

@@ -22,6 +22,19 @@ from lakeindex.storage.paths import absolute, plain
 
 #: The job, of the checkout or the installed package: a file to submit, not a module to import.
 APPLICATION: Final = jobs_folder() / "upsert.py"
+#: Its own arguments.
+ARGUMENTS: Final = (
+    "table",
+    "inputs",
+    "table_name",
+    "checkpoints",
+    "operation",
+    "options",
+    "max_quarantined",
+    "force",
+    "batch_id",
+    "execution",
+)
 BATCH_ID: Final = "{{ dag.dag_id }}/{{ run_id }}/{{ ti.task_id }}/{{ ti.map_index }}"
 
 
@@ -49,19 +62,7 @@ class LakeIndexUpsertOperator(JobOperator):
         execution: ``single``, a spark-submit; or ``local``, a process of the worker without a JVM.
     """
 
-    template_fields: Sequence[str] = (
-        "table",
-        "inputs",
-        "table_name",
-        "checkpoints",
-        "operation",
-        "options",
-        "max_quarantined",
-        "force",
-        "batch_id",
-        "execution",
-        *JobOperator.template_fields,
-    )
+    template_fields: Sequence[str] = (*ARGUMENTS, *JobOperator.template_fields)
 
     def __init__(  # noqa: PLR0913 - an operator's arguments are its template fields
         self,

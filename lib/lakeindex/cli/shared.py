@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -13,6 +13,7 @@ from lakeindex.cli.group import Failure
 from lakeindex.cli.screen import is_terminal, screen
 from lakeindex.errors import LakeIndexError, OptionError
 from lakeindex.options.parse import parse_options
+from lakeindex.showing.json_result import JsonResult
 from lakeindex.showing.notebook import Screen, shower
 
 if TYPE_CHECKING:
@@ -20,24 +21,6 @@ if TYPE_CHECKING:
 
 _SHORT: Final = "lakeindex.short"
 _F = TypeVar("_F", bound=Callable[..., Any])
-
-
-class Printable(Protocol):
-    """A result with a JSON form."""
-
-    shown_by: ClassVar[str]
-
-    def to_json(self) -> str:
-        """One JSON object."""
-
-
-class Comparison(Protocol):
-    """What a comparison found, with a JSON form."""
-
-    shown_by: ClassVar[str]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
 
 
 def table_argument(function: _F) -> _F:
@@ -105,14 +88,7 @@ def passed_on(
 
 
 def short_option(flag: str, key: str, valid: Iterable[object], text: str) -> Callable[[_F], _F]:
-    """A flag that is short for ``-o KEY=VALUE``; :func:`parse_pairs` adds it.
-
-    Args:
-        flag: how it is written.
-        key: the option.
-        valid: its values.
-        text: help.
-    """
+    """A flag that is short for ``-o KEY=VALUE``; :func:`parse_pairs` adds it."""
 
     def keep(context: click.Context, _: click.Parameter, value: str | None) -> None:
         if value is not None:
@@ -160,7 +136,7 @@ def progress() -> Progress:
     return TerminalProgress() if is_terminal(err=True) else NoProgress()
 
 
-def say(result: Printable, show: Callable[[Screen], None] | None = None, *, as_json: bool) -> None:
+def say(result: JsonResult, show: Callable[[Screen], None] | None = None, *, as_json: bool) -> None:
     """Print a result: as one JSON object, or for a person, as the result says itself or in another way."""
     if as_json:
         click.echo(result.to_json())
@@ -170,21 +146,8 @@ def say(result: Printable, show: Callable[[Screen], None] | None = None, *, as_j
         show(screen())
 
 
-def say_compared(
-    ctx: click.Context,
-    found: Comparison,
-    broken: LakeIndexError | None,
-    *,
-    as_json: bool,
-) -> None:
-    """Print what a comparison found, and end with the exit code of what is broken.
-
-    Args:
-        ctx: the command's.
-        found: the whole result, in any case.
-        broken: what is wrong; None if nothing is.
-        as_json: print one JSON object, which has the ``error``.
-    """
+def say_compared(ctx: click.Context, found: JsonResult, broken: LakeIndexError | None, *, as_json: bool) -> None:
+    """Print all that a comparison found, as JSON with the ``error``; end with the exit code of what is broken."""
     if as_json:
         error = None if broken is None else Failure.of(broken).as_dict()
         click.echo(json.dumps({**found.as_dict(), "error": error}))

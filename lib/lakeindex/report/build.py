@@ -307,9 +307,6 @@ def build_report(checkpoints_uri: str, run_id: str, table: str, run: RunSummary 
     """The report of a finished run.
 
     Args:
-        checkpoints_uri: root of the run folders.
-        run_id: the run.
-        table: the table's folder.
         run: its summary, if the caller has it; else it is read.
 
     Raises:

@@ -23,8 +23,6 @@ def keep_report(spec: RunSpec, run: RunSummary, default: ReportFormat) -> tuple[
     folder of a finished run.
 
     Args:
-        spec: the run.
-        run: its summary.
         default: what is written if the option is not given.
 
     Returns:

@@ -57,9 +57,6 @@ def run_page(checkpoints_uri: str | None, run_id: str, table: str, failures: Fai
 
     Args:
         checkpoints_uri: root of the run folders; None if the run has not said yet where that is.
-        run_id: the run.
-        table: the table's folder.
-        failures: the tasks that failed.
     """
     if checkpoints_uri is None:
         title = "No report yet: no task has said what it upserts"
@@ -96,13 +93,7 @@ def run_outcome(checkpoints_uri: str, run_id: str) -> str:
 
 
 def overview_page(title: str, runs: Sequence[tuple[Link, str]], failures: Failures = NO_FAILURES) -> str:
-    """A page on a DAG run that upserted several tables: a line each, with a link to its page.
-
-    Args:
-        title: what ran.
-        runs: the upserts, and what became of each.
-        failures: the tasks that failed.
-    """
+    """A page on a DAG run that upserted several tables: a line each, with a link to its page and what became of it."""
     return template("overview.html.jinja").render(title=title, runs=runs, failures=failures)
 
 

@@ -81,7 +81,7 @@ def maintain(table: str, steps: str | None, checkpoints: str | None, options: tu
 @click.command()
 @table_argument
 @click.argument("instant", metavar="INSTANT", shell_complete=complete_instant)
-@click.option("--force", is_flag=True, help="Consider every pending instant of another writer dead.")
+@_force
 @pairs_option
 @json_option
 def rollback(table: str, instant: str, force: bool, options: tuple[str, ...], as_json: bool) -> None:

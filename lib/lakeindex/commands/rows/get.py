@@ -32,8 +32,7 @@ from lakeindex.hashing.arrow import RowNumbers
 from lakeindex.json_values import json_of, json_value
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
-from lakeindex.showing.json_result import SCHEMA_VERSION, TableResult
-from lakeindex.showing.notebook import Shown
+from lakeindex.showing.json_result import SCHEMA_VERSION, JsonResult, TableResult
 from lakeindex.table.columns import virtual_keys
 from lakeindex.table.handle import Table
 from lakeindex.table.spelling.inference import shown_spec
@@ -96,7 +95,7 @@ class GetReport(TableResult):
 
 
 @dataclass(frozen=True)
-class GetResult(Shown):
+class GetResult(JsonResult):
     """Rows by key.
 
     Attributes:
