@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from dataclasses import fields
 from datetime import date, datetime, time
 from functools import cache
-from typing import Any
+from typing import Any, Final
+
+_LEAVES: Final = frozenset({str, int, float, bool, type(None)})
 
 
 @cache
@@ -27,11 +29,12 @@ def json_of(value: Any) -> Any:
     """
     kind: Any = type(value)
     if hasattr(kind, "__dataclass_fields__"):
-        return {name: json_of(getattr(value, name)) for name in _names(kind)}
+        found = ((name, getattr(value, name)) for name in _names(kind))
+        return {name: one if type(one) in _LEAVES else json_of(one) for name, one in found}
     if kind is tuple or kind is list:
         return kind(map(json_of, value))
     if isinstance(value, dict):
-        return {key: json_of(one) for key, one in value.items()}
+        return {key: one if type(one) in _LEAVES else json_of(one) for key, one in value.items()}
     return value
 
 

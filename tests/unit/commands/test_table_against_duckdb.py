@@ -76,17 +76,18 @@ def test_rows_that_a_condition_chooses(tmp_path: Path) -> None:
     table, mirror = made(tmp_path, dice)
     assert table.scan().explain().files > 6
     wrong, left_out, groups_left_out = [], 0, 0
-    for _ in range(SCANS):
+    for number in range(SCANS):
         where = dice.condition(2)
         scan = table.scan(where=where)
         if shown(scan.to_arrow()) != shown(mirror.rows(where)):
             wrong.append(where)
-        report = scan.explain(analyze=True)
-        left_out += report.files_left < report.files
-        groups_left_out += (report.row_groups_read or 0) < (report.row_groups or 0)
+        if number % 3 == 0:  # it reads once more
+            report = scan.explain(analyze=True)
+            left_out += report.files_left < report.files
+            groups_left_out += (report.row_groups_read or 0) < (report.row_groups or 0)
     assert not wrong, wrong[:5]
-    assert left_out > SCANS / 20
-    assert groups_left_out > SCANS / 6
+    assert left_out > SCANS / 60
+    assert groups_left_out > SCANS / 18
 
 
 def test_deletions_and_updates_one_after_the_other(tmp_path: Path) -> None:

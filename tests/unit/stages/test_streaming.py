@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -89,9 +90,8 @@ def test_a_file_that_breaks_off_is_named_and_nothing_is_written(tmp_path: Path):
     assert not [path for path in file.parent.iterdir() if path.name.startswith(TEMPORARY_PREFIX)]
 
 
-@pytest.mark.parametrize("bound", [20_000, 30_000, None])
 def test_what_is_written_under_a_name_depends_on_nothing_that_a_retry_may_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: int | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ):
     """Row groups are cut by the memory there is: with another bound, a task of the dead run would write other bytes."""
     table, oracle = make_table(tmp_path / "t"), Oracle()
@@ -116,12 +116,16 @@ def test_what_is_written_under_a_name_depends_on_nothing_that_a_retry_may_change
             upsert()
     _, left = base_files(tmp_path / "t")
     data = left.read_bytes()
-    with memory_bound(bound):
-        upsert()
-    newest = base_files(tmp_path / "t")[-1]
-    assert (newest == left) is (bound == 20_000)
-    assert (newest.read_bytes() == data) is (bound == 20_000)
-    assert content_of(table) == oracle.content()
+    dead = shutil.copytree(tmp_path, tmp_path_factory.mktemp("dead") / "all")
+    for bound in (20_000, 30_000, None):
+        shutil.rmtree(tmp_path)
+        shutil.copytree(dead, tmp_path)
+        with memory_bound(bound):
+            upsert()
+        newest = base_files(tmp_path / "t")[-1]
+        assert (newest == left) is (bound == 20_000), bound
+        assert (newest.read_bytes() == data) is (bound == 20_000), bound
+        assert content_of(table) == oracle.content(), bound
 
 
 CHILD = r"""
