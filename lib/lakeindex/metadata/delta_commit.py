@@ -13,7 +13,7 @@ Source: ``HoodieBackedTableMetadataWriter``, ``HoodieLogFormatWriter`` of Hudi 0
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -31,7 +31,7 @@ from lakeindex.metadata.metadata_table import BLOCK_BYTES, BLOOM_FILTERS, FILES,
 from lakeindex.metadata.native_logs import format_native_deletes, format_native_puts
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata.records import format_deletes
-from lakeindex.metadata.slices import FileSlice, LogForm, load_slices, log_name, parse_log
+from lakeindex.metadata.slices import FileSlice, LogFile, LogForm, load_slices, log_name, parse_log
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import in_parallel, sync_folders
 from lakeindex.storage.port import Storage
@@ -91,6 +91,10 @@ def write(view: MetadataView, delta: DeltaCommit, completion_time: str | None) -
     ]
     groups = in_parallel(storage.uri, lambda part: _write_group(view, delta, part), parts)
     written = [stat for group in groups for stat in group]
+    if view.timeline.find(delta.time):
+        _remove(
+            storage, [log.path for log in _named(view, delta.time, delta.change) if _is_of_another_version(view, log)]
+        )
     stats = {
         partition: tuple(stat for stat in written if stat.partition_path == partition) for partition in delta.change
     }
@@ -245,10 +249,20 @@ def _logs_of(view: MetadataView, time: str, completed: list[Instant]) -> list[st
         blocks = [log.path for one in listed for log in one.logs if log.form is LogForm.BLOCKS]
         found |= {path for path in blocks if _is_of(view.table.storage, path, time)}
     if view.table.layout.has_completion_times:
-        folders = (view.table.folder(partition) for partition in view.table.partitions)
-        logs = (parse_log(one) for folder in folders for one in view.table.storage.list_folder(folder).objects)
-        found |= {one[1].path for one in logs if one is not None and one[1].instant == time}
+        found |= {log.path for log in _named(view, time, view.table.partitions)}
     return sorted(found)
+
+
+def _named(view: MetadataView, time: str, partitions: Iterable[str]) -> Iterator[LogFile]:
+    """Logs of some partitions whose name has an instant."""
+    folders = map(view.table.folder, partitions)
+    logs = (parse_log(one) for folder in folders for one in view.table.storage.list_folder(folder).objects)
+    return (one[1] for one in logs if one is not None and one[1].instant == time)
+
+
+def _is_of_another_version(view: MetadataView, log: LogFile) -> bool:
+    """Whether an earlier try wrote a log before the table was upgraded: it would say a second time what is written."""
+    return (log.form is LogForm.BLOCKS) is view.table.has_native_logs and view.table.layout.has_completion_times
 
 
 def _is_of(storage: Storage, path: str, time: str) -> bool:

@@ -11,15 +11,15 @@ import pytest
 from lakeindex.errors import TableCorruptError, TableUnsupportedError
 from lakeindex.format.hfile import HFile, format_hfile
 from lakeindex.format.log_blocks import HeaderKey, format_footer, parse_footer
-from lakeindex.metadata import compaction, delta_commit
+from lakeindex.metadata import column_stats, compaction, delta_commit
 from lakeindex.metadata.changes import PartitionChange, change_of_files
-from lakeindex.metadata.metadata_table import FILES, RECORD_INDEX
+from lakeindex.metadata.metadata_table import FILES, PARTITION_STATS, RECORD_INDEX
 from lakeindex.metadata.native_logs import format_native_deletes, format_native_puts
 from lakeindex.metadata.records import decode_record, own_schema
 from lakeindex.metadata.slices import LogForm, log_name, parse_log
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage.port import ObjectMeta
-from tests.unit.metadata.test_upkeep import RECORD, Kept, time_of
+from tests.unit.metadata.test_upkeep import RECORD, Kept, loose, time_of
 from tests.vectors_support import VECTORS
 
 FOLDER = ".hoodie/metadata/files"
@@ -138,6 +138,25 @@ def test_a_story_of_a_table_that_hudi_upgrades(seed: int) -> None:
         assert kept.view.lookup(RECORD_INDEX, keys).keys() == model
         assert kept.files == {f"f{done}": done for done in range(10, number + 1, 10)}
     assert both
+
+
+@pytest.mark.parametrize(("before", "after"), [(9, 10), (10, 9)])
+def test_a_delta_commit_that_was_begun_in_another_version_says_once_what_it_says(before: int, after: int) -> None:
+    """A range that widens counts its rows once more for each log."""
+    kept = Kept(before)
+    kept.add(PARTITION_STATS, 1, PartitionChange({"c": loose(1, 5)}))
+    kept.table = replace(kept.table, partitions=(FILES, PARTITION_STATS))
+    said = {**change_of_files({"p": {"f": 1}}), PARTITION_STATS: PartitionChange({"c": loose(0, 3)})}
+    for version in (before, after):
+        kept.table = replace(kept.table, version=version)
+        for path in [one for one in kept.store.snapshot() if one.endswith(f"{time_of(11)}.deltacommit")]:
+            kept.store.delete(path)  # the writer was killed before he completed it, and Hudi came
+        delta_commit.write(kept.view, delta_commit.prepare(kept.view, time_of(10), said), kept.end(11))
+    kept.done.append(Instant(time_of(10), "commit", InstantState.COMPLETED, kept.end(12)))
+    (one,) = kept.view.slices(PARTITION_STATS)
+    assert kept.view.records(one)["c"][column_stats.FIELD]["valueCount"] == 18
+    forms = {log.form for partition in kept.table.partitions for log in kept.view.slices(partition)[0].logs}
+    assert forms == {LogForm.BLOCKS, LogForm.PUTS}  # as the partition was made, and as it went on
 
 
 def test_a_file_group_without_records_begins_with_a_log() -> None:

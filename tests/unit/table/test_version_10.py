@@ -8,21 +8,27 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import lakeindex
 from lakeindex.api.table import LakeTable
+from lakeindex.conductor.upsert import run_stage
 from lakeindex.errors import LakeIndexError, OptionError, TableUnsupportedError, TimelineChangedError
 from lakeindex.format.hfile import HFile
 from lakeindex.format.properties import format_properties, parse_properties
 from lakeindex.metadata.slices import LogForm
 from lakeindex.metadata_upkeep.upkeep import check_metadata_table
+from lakeindex.model import IndexType, Operation
 from lakeindex.options.types import Version10, WriteConfig
+from lakeindex.pipeline import stages_for
+from lakeindex.run.spec import RunSpec
 from lakeindex.storage.local import LocalStorage
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner
+from lakeindex.tasks.stores import storage_at
 from tests.vectors_support import VIRTUAL, unpack_table
 
 WRITE = {"lakeindex.table.version10": "write"}
@@ -262,3 +268,31 @@ def test_a_version_that_nobody_has_heard_of_is_not_read(tmp_path: Path) -> None:
     for work in (table.count, lambda: table.upsert(ROWS, options=WRITE)):
         with pytest.raises(TableUnsupportedError, match=r"version 11.*6, 8 and 9 are read and written, and 10 is read"):
             work()
+
+
+@pytest.mark.parametrize("options", [{}, WRITE], ids=["refused", "written"])
+def test_an_upgrade_between_two_stages(options: dict[str, str]) -> None:
+    """Each stage is a process of its own, which opens the table anew."""
+    stages = stages_for(IndexType.BLOOM)
+    for number in range(1, len(stages), 3 if options else 1):
+        uri = f"memory://stages-{len(options)}-{number}"
+        store, table = MemoryStorage.named(uri.removeprefix("memory://")), made(uri, 9)
+        table.upsert(ROWS, checkpoints=f"{uri}-runs")
+        sink, runs = pa.BufferOutputStream(), f"{uri}-stages"
+        pq.write_table(pa.table({"id": ["a", "n"], "p": ["x", "y"], "v": [100, 200]}), sink)
+        storage_at(runs).write("in.parquet", sink.getvalue().to_pybytes())
+        spec = RunSpec(uri, runs, "run", "batch", Operation.UPSERT, (f"{runs}/in.parquet",), tuple(options.items()))
+        for stage in stages[:number]:
+            run_stage(stage, spec, LocalRunner(1))
+        upgrade(store)
+        before = store.snapshot()
+        if options:
+            for stage in stages[number:]:
+                run_stage(stage, spec, LocalRunner(1))
+            assert {("a", "x", 100), ("n", "y", 200)} <= set(rows(table))
+            assert any(path.endswith(".log.hfile") for path in store.snapshot())
+        else:
+            with pytest.raises(TableUnsupportedError, match=r"version 10.*not written to yet"):
+                run_stage(stages[number], spec, LocalRunner(1))
+            assert store.snapshot() == before
+        assert table.metadata_verify().ok
