@@ -73,7 +73,7 @@ class Story:
     layout: Layout
     hudi: HudiServer
     options: dict[str, str]
-    our_options: dict[str, str] = field(default_factory=dict)
+    our_options: dict[str, str] = field(default_factory=lambda: dict(ours.ASKED))
     replay: Replay = field(init=False)
     states: dict[str, Replay] = field(default_factory=dict)
 

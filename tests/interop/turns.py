@@ -31,6 +31,7 @@ from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from scripts.interop_env import BUNDLES
 from tests.builders import make_table
+from tests.interop import ours
 from tests.interop.hudi_client import HudiError, HudiServer, keep_options
 from tests.interop.rows import Layout
 from tests.interop.story import completed_writes, metadata_partitions, read_with_rust
@@ -58,7 +59,8 @@ COLUMNS: Final[dict[str, tuple[pa.DataType, Callable[[int, int], Any]]]] = {
 }
 US: Final = "we"
 RELEASES: Final = tuple(BUNDLES)
-_OURS: Final = {"hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING"}  # a table of Hudi 0.15 does not say
+VERSIONS: Final = sorted({version for one in BUNDLES.values() for version in one.versions})
+_OURS: Final = {**ours.ASKED, "hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING"}  # Hudi 0.15's tables do not say
 _CLEAN: Final = {"hoodie.clean.automatic": "true", "hoodie.cleaner.commits.retained": "2"}
 _CLUSTER: Final = {
     "hoodie.clustering.inline": "true",
@@ -167,7 +169,7 @@ class Turns(RuleBasedStateMachine):
         layout=st.sampled_from(LAYOUTS),
         columns=st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=4, unique=True),
         index=st.sampled_from(("BLOOM", "SIMPLE", "RECORD_INDEX")),
-        table_version=st.sampled_from((6, 8, 9)),
+        table_version=st.sampled_from(VERSIONS),
         metadata=st.sampled_from(sorted(METADATA)),
         upgrades=st.booleans(),
         first=numbers,
@@ -199,7 +201,7 @@ class Turns(RuleBasedStateMachine):
                 partitions=layout.partitions,
                 hoodie__index__type=index,
                 hoodie__write__table__version=str(table_version),
-                **styles,
+                **{name.replace(".", "__"): value for name, value in (ours.ASKED | styles).items()},
             )
             if index == "RECORD_INDEX":
                 table.index_build()
@@ -327,7 +329,7 @@ class Turns(RuleBasedStateMachine):
     @rule()
     def maintain(self) -> None:
         """We compact the metadata table, and settle what we left."""
-        self._table().maintain(["settle", "metadata"])
+        self._table().maintain(["settle", "metadata"], options=ours.ASKED)
         self._judge("we compacted the metadata table")
 
     @precondition(lambda self: self.batches)
@@ -365,7 +367,7 @@ class Turns(RuleBasedStateMachine):
         """We take the newest commit back, where that can be done."""
         before, newest = sorted(self.states)[-2:]
         try:
-            self._table().rollback(newest)
+            self._table().rollback(newest, options=ours.ASKED)
         except (TableUnsupportedError, UsageError):
             return  # savepointed, archived around, or cleaned: refused with nothing changed
         self._back_to(before)
@@ -409,13 +411,13 @@ class Turns(RuleBasedStateMachine):
     @rule(keep=st.integers(1, 3))
     def clean(self, keep: int) -> None:
         """We clean."""
-        self._table().clean(keep)
+        self._table().clean(keep, options=ours.ASKED)
         self._judge(f"we cleaned, keeping {keep}")
 
     @rule(keep=st.integers(2, 4))
     def archive(self, keep: int) -> None:
         """We archive."""
-        self._table().archive(keep, options={"hoodie.cleaner.commits.retained": str(keep - 1)})
+        self._table().archive(keep, options={"hoodie.cleaner.commits.retained": str(keep - 1), **ours.ASKED})
         self._judge(f"we archived, keeping {keep}")
 
     @rule(release=releases, chosen=numbers, archives=st.booleans())
@@ -513,7 +515,7 @@ class Turns(RuleBasedStateMachine):
             assert not (self.path / name).exists(), what
             verified = metadata_verify(str(self.path))
             assert verified.ok, f"{what}: the metadata table names {name}: {verified}"
-            self._table().maintain(["metadata"])
+            self._table().maintain(["metadata"], options=ours.ASKED)
             self._judge_once(what, pending=pending)
 
     def _judge_once(self, what: str, *, pending: bool) -> None:

@@ -198,15 +198,16 @@ def test_one_delta_commit_puts_and_takes_away() -> None:
 def test_a_log_of_another_instant_than_its_name_says_is_damage() -> None:
     kept = Kept(10)
     kept.act(10, {"a": 1})
+    kept.act(20, {"b": 2})
     path = next(one for one in kept.store.snapshot() if f"_{time_of(10)}_1.log.hfile" in one)
     schema, entries = own_schema(10), list(HFile.of(kept.store.read(path), path).entries())
-    for instant, is_right in ((time_of(10), True), (None, True), (time_of(11), False)):
+    for instant, is_right in ((time_of(10), True), (None, True), (time_of(20), False), (time_of(11), False)):
         said = {} if instant is None else {int(HeaderKey.INSTANT_TIME): instant}
         kept.store.write(path, format_hfile(entries, schema, info=format_footer(said)))
         if is_right:
-            assert kept.files == {"a": 1}
+            assert kept.files == {"a": 1, "b": 2}
         else:
-            with pytest.raises(TableCorruptError, match=rf"{path}.*of instant '{instant}'"):
+            with pytest.raises(TableCorruptError, match=rf"{path}.*says that it is of instant '{instant}'"):
                 _ = kept.files
 
 
