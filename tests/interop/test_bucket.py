@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakeindex
-from lakeindex.commands.rescale import run as rescale_tasks
+from lakeindex.commands.rescale import rescale_run as rescale_tasks
 from lakeindex.commands.rescale.rescale import RescaleSummary, migrate_to_buckets, rescale_table, switch_index
 from lakeindex.errors import LakeIndexError
 from lakeindex.index.bucket.bucket import bucket_of

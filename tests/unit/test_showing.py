@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 import lakeindex
-from lakeindex.commands.check.report import Broken, Checked, CheckReport, Violation
+from lakeindex.commands.check.violations import Broken, Checked, CheckReport, Violation
 from lakeindex.commands.look.history import History, HistoryEntry
 from lakeindex.run.summary import RunSummary, StageSummary
 from lakeindex.showing.facts import facts_of
@@ -139,7 +139,14 @@ def test_every_result_shows_itself_as_the_command_line_does(tmp_path: Path):
 
 def test_every_result_names_what_prints_it():
     """Each subclass's link leads to a function; who adds a result without one sees it here."""
-    for name in ("advise.advise", "changes.feed", "check.report", "index.index", "index.verify", "look.find_tables"):
+    for name in (
+        "advise.advise",
+        "changes.feed",
+        "check.violations",
+        "index.index",
+        "index.verify",
+        "look.find_tables",
+    ):
         import_module(f"lakeindex.commands.{name}")
     results = all_below(Shown)
     assert len(results) > 30

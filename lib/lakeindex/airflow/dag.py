@@ -16,10 +16,10 @@ from typing import Any, Final
 from airflow.sdk import DAG, AssetAlias, CronDataIntervalTimetable, Param, TriggerRule, task
 
 from lakeindex.airflow.assets import TABLES_ALIAS, tell_what_was_done
+from lakeindex.airflow.dag_plan import AS_THE_TABLE_SAYS, DagPlan, batch_of_run
 from lakeindex.airflow.failures import told_failures
 from lakeindex.airflow.operator import PLAN_KEY, PLAN_TASK, RETRIES, SPARK_CONF, StageOperator
-from lakeindex.airflow.plan import AS_THE_TABLE_SAYS, DagPlan, batch_of_run
-from lakeindex.airflow.planning import plan_run
+from lakeindex.airflow.plan_run import plan_run
 from lakeindex.airflow.tables import EXECUTIONS, TableConf
 from lakeindex.errors import UsageError
 from lakeindex.model import BATCH_OPERATIONS, IndexType, Operation

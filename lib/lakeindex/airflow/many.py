@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from lakeindex.airflow.dag import advanced_params
 from lakeindex.airflow.failures import told_failures
 from lakeindex.airflow.operator import PLAN_TASK, RETRIES
-from lakeindex.airflow.planning import plan_run
+from lakeindex.airflow.plan_run import plan_run
 from lakeindex.airflow.tables import LOCAL, SINGLE, load_table
 from lakeindex.airflow.upsert_operator import ARGUMENTS, LakeIndexUpsertOperator
 from lakeindex.errors import UsageError

@@ -15,8 +15,8 @@ from airflow.providers.standard.hooks.subprocess import SubprocessHook
 from airflow.sdk import BaseOperatorLink
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
+from lakeindex.airflow.dag_plan import DagPlan
 from lakeindex.airflow.failures import told_failures
-from lakeindex.airflow.plan import DagPlan
 from lakeindex.airflow.tables import LOCAL
 from lakeindex.errors import code_may_pass
 from lakeindex.model import IndexType

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakeindex.api.table import LakeTable
     from lakeindex.commands.look.inspect import TableInspection
     from lakeindex.commands.look.live_files import LiveFiles, LivePartitions
-    from lakeindex.report.compare import Comparison
+    from lakeindex.report.compared_runs import Comparison
     from lakeindex.report.run_report import RunReport
     from lakeindex.report.table_report import TableReport
     from lakeindex.run.summary import RunSummary
@@ -172,7 +172,7 @@ def report_history(table: LakeTable, *, checkpoints: PathText | None = None) -> 
     Args:
         checkpoints: as of :meth:`report`.
     """
-    from lakeindex.commands.look.table_report import table_report
+    from lakeindex.commands.look.report_history import table_report
 
     return table_report(table.uri, run_folders(checkpoints, table.uri))
 
@@ -199,7 +199,7 @@ def compare(
     Raises:
         UsageError: as of :meth:`report`.
     """
-    from lakeindex.report.compare import compare as compared
+    from lakeindex.report.compared_runs import compare as compared
     from lakeindex.report.kept import find_report
 
     one, other = (find_report(_run_folder(table, run, checkpoints)) for run in (first, second))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lakeindex.api.changes import Changes
     from lakeindex.api.scan import Scan
     from lakeindex.commands.advise.advise import Advice
-    from lakeindex.commands.check.report import CheckReport
+    from lakeindex.commands.check.violations import CheckReport
     from lakeindex.commands.index.index import IndexBuilt, IndexDropped, IndexStatus
     from lakeindex.commands.index.verify import IndexVerified
     from lakeindex.commands.look.history import History

@@ -15,7 +15,7 @@ from lakeindex.time_spent import accounting, loading
 
 if TYPE_CHECKING:
     from lakeindex.api.table import LakeTable
-    from lakeindex.commands.rescale.run import RescaleSummary
+    from lakeindex.commands.rescale.rescale_run import RescaleSummary
     from lakeindex.commands.row_changes.repair_keys import KeysRepaired
     from lakeindex.tasks.progress_bars import ProgressChoice
 

@@ -7,7 +7,7 @@ from lakeindex.errors import ObjectNotFoundError, UsageError
 from lakeindex.format.file_names import METADATA_FOLDER
 from lakeindex.options.types import ReportFormat
 from lakeindex.pipeline import SUMMARY_FILE, default_checkpoints
-from lakeindex.report.build import PAGE_FILE, REPORT_FILE, build_report, runs_with
+from lakeindex.report.make_report import PAGE_FILE, REPORT_FILE, build_report, runs_with
 from lakeindex.report.run_report import RunReport
 from lakeindex.run.run_folders import is_run_of
 from lakeindex.run.spec import RunSpec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from lakeindex.report.compare import Compared, Comparison
+from lakeindex.report.compared_runs import Compared, Comparison
 from lakeindex.report.history_page import MOST_SHOWN, name_of
 from lakeindex.report.run_report import RunReport
 from lakeindex.report.table_report import CommitLine, TableReport

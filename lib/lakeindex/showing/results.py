@@ -15,7 +15,7 @@ from lakeindex.showing.text import human_bytes
 if TYPE_CHECKING:
     from lakeindex.commands.advise.advise import Advice
     from lakeindex.commands.changes.feed import ChangesSummary
-    from lakeindex.commands.check.report import CheckReport
+    from lakeindex.commands.check.violations import CheckReport
     from lakeindex.commands.look.history import HistoryEntry, TableHistory
     from lakeindex.commands.look.inspect import Column, SizeBucket, TableInspection
     from lakeindex.commands.rows.get import GetResult

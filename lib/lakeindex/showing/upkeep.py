@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lakeindex.commands.index.verify import IndexVerified
     from lakeindex.commands.metadata.metadata import MetadataBuilt, MetadataDropped, MetadataStatus
     from lakeindex.commands.metadata.verify import MetadataVerified
-    from lakeindex.commands.rescale.run import RescaleSummary
+    from lakeindex.commands.rescale.rescale_run import RescaleSummary
     from lakeindex.commands.row_changes.repair_keys import KeysRepaired
     from lakeindex.commands.upkeep.migrate import IndexMigrated
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.commands.check.report import Broken
+from lakeindex.commands.check.violations import Broken
 from lakeindex.commands.rescale.rescale import rescale_table
 from lakeindex.errors import LakeIndexError
 from lakeindex.parquet.stamps import FOOTER

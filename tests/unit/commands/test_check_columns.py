@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakeindex.api.table import LakeTable
-from lakeindex.commands.check.report import Broken
+from lakeindex.commands.check.violations import Broken
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, format_commit_metadata
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table

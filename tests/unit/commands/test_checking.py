@@ -12,7 +12,7 @@ import pytest
 from lakeindex.api.table import LakeTable
 from lakeindex.bloom import build_filter
 from lakeindex.commands.check.check import check_table
-from lakeindex.commands.check.report import Broken, CheckReport, Writer
+from lakeindex.commands.check.violations import Broken, CheckReport, Writer
 from lakeindex.errors import StorageError, TableNotFoundError, TableUnsupportedError
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage.memory import Call

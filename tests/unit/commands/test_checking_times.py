@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeindex.commands.check.report import Broken
+from lakeindex.commands.check.violations import Broken
 from tests.builders import Row, batch_of, make_table
 from tests.unit.commands.tables import live_files, rewrite, with_value
 

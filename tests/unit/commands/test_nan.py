@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.commands.check.report import Broken
+from lakeindex.commands.check.violations import Broken
 from lakeindex.commands.rescale.rescale import rescale_table
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import make_table

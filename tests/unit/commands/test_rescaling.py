@@ -15,8 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakeindex.api.table import LakeTable
-from lakeindex.commands.rescale import run as rescale_run
-from lakeindex.commands.rescale import run as rescale_tasks
+from lakeindex.commands.rescale import rescale_run
 from lakeindex.commands.rescale.rescale import migrate_to_buckets, rescale_table, switch_index
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import InvariantError, TableCorruptError, UsageError, WriteConflictError
@@ -280,8 +279,8 @@ def test_a_doubled_key_is_named(tmp_path: Path) -> None:
 def test_nothing_is_published_that_lost_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = bucket_table(tmp_path)
     upsert(table, rows(0, 40), "first")
-    real = rescale_tasks._read_piece
-    monkeypatch.setattr(rescale_tasks, "_read_piece", lambda store, piece: real(store, piece).slice(1))
+    real = rescale_run._read_piece
+    monkeypatch.setattr(rescale_run, "_read_piece", lambda store, piece: real(store, piece).slice(1))
     with pytest.raises(InvariantError, match="40 rows were read, the new files hold"):
         rescale_table(table.uri, RUNNER, buckets=3)
     monkeypatch.undo()
@@ -295,24 +294,24 @@ def test_a_run_that_died_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytes
     upsert(table, rows(0, 40), "first")
     before = sorted_rows(table)
     built: list[str] = []
-    real = rescale_tasks._build
+    real = rescale_run._build
 
-    def dies(task: rescale_tasks.BuildTask) -> rescale_tasks.BuiltFile:
+    def dies(task: rescale_run.BuildTask) -> rescale_run.BuiltFile:
         if len(built) == 2:
             raise KeyboardInterrupt
         done = real(task)
         built.append(done.file.path)
         return done
 
-    monkeypatch.setattr(rescale_tasks, "_build", dies)
+    monkeypatch.setattr(rescale_run, "_build", dies)
     with pytest.raises(KeyboardInterrupt):
         rescale_table(table.uri, RUNNER, buckets=3)
     assert sorted_rows(table).equals(before)
     encoded: list[str] = []
-    encode = rescale_tasks.encode_base_file
-    monkeypatch.setattr(rescale_tasks, "_build", real)
+    encode = rescale_run.encode_base_file
+    monkeypatch.setattr(rescale_run, "_build", real)
     monkeypatch.setattr(
-        rescale_tasks,
+        rescale_run,
         "encode_base_file",
         lambda *args: encoded.append(args[0].column("_hoodie_file_name")[0].as_py()) or encode(*args),
     )
@@ -329,7 +328,7 @@ def test_a_commit_in_between_makes_it_start_anew(tmp_path: Path, monkeypatch: py
     real = rescale_run.build_files
     once: list[int] = []
 
-    def build(tasks: tuple[rescale_tasks.BuildTask, ...]) -> tuple[rescale_tasks.BuiltFile, ...]:
+    def build(tasks: tuple[rescale_run.BuildTask, ...]) -> tuple[rescale_run.BuiltFile, ...]:
         if not once:
             once.append(1)
             table.upsert(batch_of(rows(20, 60, 2)), batch_id="second", options=OVERTAKES)

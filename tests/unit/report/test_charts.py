@@ -16,8 +16,8 @@ import lakeindex
 from lakeindex.model import Change, Operation
 from lakeindex.pipeline import Stage, default_checkpoints
 from lakeindex.report import charts
-from lakeindex.report.build import _SKEW
 from lakeindex.report.kept import find_report
+from lakeindex.report.make_report import _SKEW
 from lakeindex.report.page import render_page
 from lakeindex.report.run_report import FunnelStep, PastRun, RangeLine, RangeMap, RunReport, SizeBin
 from lakeindex.report.terminal import show_report

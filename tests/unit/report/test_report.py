@@ -15,9 +15,9 @@ from rich.console import Console
 import lakeindex
 from lakeindex.errors import UsageError
 from lakeindex.pipeline import default_checkpoints
-from lakeindex.report.build import Finding, advise
-from lakeindex.report.compare import compare
+from lakeindex.report.compared_runs import compare
 from lakeindex.report.kept import find_report
+from lakeindex.report.make_report import Finding, advise
 from lakeindex.report.page import render_page
 from lakeindex.report.run_report import FalsePositives, PastRun, RangeMap, RunReport, SizeBin
 from lakeindex.report.terminal import show_report

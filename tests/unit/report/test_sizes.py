@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from lakeindex.report.build import _by_size
+from lakeindex.report.make_report import _by_size
 
 MIB = 2**20
 

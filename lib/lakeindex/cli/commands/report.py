@@ -27,7 +27,7 @@ def report(run: str, *, history: bool, checkpoints: str | None, html: Path | Non
     RUN: the run's folder, TABLE.lakeindex/RUN; or TABLE, or TABLE.lakeindex, for the newest run.
     """
     if history:
-        from lakeindex.commands.look.table_report import table_report
+        from lakeindex.commands.look.report_history import table_report
 
         over_time = table_report(run, checkpoints)
         if html is not None:
@@ -52,7 +52,7 @@ def report(run: str, *, history: bool, checkpoints: str | None, html: Path | Non
 @json_option
 def compare(first: str, second: str, as_json: bool) -> None:
     """Show two runs side by side: rows, files, bytes and seconds by stage."""
-    from lakeindex.report.compare import compare as compared
+    from lakeindex.report.compared_runs import compare as compared
     from lakeindex.report.kept import find_report
 
     found = compared(find_report(first), find_report(second))

@@ -13,7 +13,7 @@ from lakeindex.api.creating import create_table
 from lakeindex.cli.demo import orders
 from lakeindex.errors import InvariantError, UsageError
 from lakeindex.options.types import ReportFormat
-from lakeindex.report.build import PAGE_FILE
+from lakeindex.report.make_report import PAGE_FILE
 from lakeindex.showing.json_result import JsonResult
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from lakeindex.bloom import BloomFilter, FilterProblem, marks, parse_filter
 from lakeindex.commands.check.hashed_keys import KeyHashes, hashes_of, save_hashes
 from lakeindex.commands.check.lost_columns import lost_columns
 from lakeindex.commands.check.page_checks import against_digest
-from lakeindex.commands.check.report import Broken, Checked, Findings, Violation, is_damage
+from lakeindex.commands.check.violations import Broken, Checked, Findings, Violation, is_damage
 from lakeindex.commands.rows.aligned_rows import align, damaged, open_base_file, read_row_group, row_schema
 from lakeindex.commands.written_slices import WrittenSlice
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError, SchemaMismatchError, TableCorruptError

@@ -16,8 +16,8 @@ import pyarrow as pa
 from lakeindex.commands.check.base_files import FileTask, check_file
 from lakeindex.commands.check.lost_columns import check_commit_columns, columns_then
 from lakeindex.commands.check.page_checks import PagesTask, check_pages
-from lakeindex.commands.check.report import Broken, Checked, CheckReport, Findings, Violation, Writer, is_damage
 from lakeindex.commands.check.unique_keys import UniqueTask, check_unique
+from lakeindex.commands.check.violations import Broken, Checked, CheckReport, Findings, Violation, Writer, is_damage
 from lakeindex.commands.metadata.index_faults import find_index_faults
 from lakeindex.commands.metadata.verify import find_faults
 from lakeindex.commands.written_slices import (

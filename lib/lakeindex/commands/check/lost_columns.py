@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from lakeindex.commands.check.report import Broken, Violation
+from lakeindex.commands.check.violations import Broken, Violation
 from lakeindex.commands.written_slices import Commits
 from lakeindex.format.avro_columns import columns_of
 from lakeindex.timeline.timeline import Timeline

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakeindex.commands.check.report import Broken, Checked, Findings, Violation, is_damage
+from lakeindex.commands.check.violations import Broken, Checked, Findings, Violation, is_damage
 from lakeindex.commands.rows.aligned_rows import damaged
 from lakeindex.errors import LakeIndexError
 from lakeindex.files.footers import parse_layout, read_footer_bytes

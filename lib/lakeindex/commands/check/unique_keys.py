@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakeindex.commands.check.base_files import read_keys
 from lakeindex.commands.check.hashed_keys import hashes_of, repeated_hashes
-from lakeindex.commands.check.report import Broken, Findings, Violation
+from lakeindex.commands.check.violations import Broken, Findings, Violation
 from lakeindex.errors import REPAIR_KEYS
 from lakeindex.model import BaseFile
 from lakeindex.write.virtual_keys import VirtualKeys

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lakeindex.report.build import pairs_kept
+from lakeindex.report.make_report import pairs_kept
 from lakeindex.report.run_report import RunReport
 from lakeindex.run.summary import StageSummary
 from lakeindex.showing.json_result import SCHEMA_VERSION, JsonResult

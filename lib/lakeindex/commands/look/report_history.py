@@ -20,7 +20,7 @@ from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata
 from lakeindex.model import Instant
 from lakeindex.pipeline import SUMMARY_FILE, default_checkpoints
-from lakeindex.report.build import false_positives_of
+from lakeindex.report.make_report import false_positives_of
 from lakeindex.report.table_report import SMALL_FILE_BYTES, CommitLine, TableReport
 from lakeindex.run.summary import RunSummary
 from lakeindex.storage import in_parallel

@@ -19,7 +19,7 @@ from jinja2 import StrictUndefined, meta, nodes
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from lakeindex.airflow.plan import DagPlan, make_plan
+from lakeindex.airflow.dag_plan import DagPlan, make_plan
 from lakeindex.airflow.tables import TableConf
 from lakeindex.errors import InputError, UsageError
 from lakeindex.model import MergeMode, Operation
