@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakeindex.commands.upkeep.clean_table import archive, clean
-from lakeindex.commit.services.begin_maintenance import maintaining
+from lakeindex.commit.recovery import maintaining
 from lakeindex.commit.services.clean import plan_clean
 from lakeindex.commit.undo.service_instants import located, request_service
 from lakeindex.options.types import WriteConfig

@@ -9,9 +9,8 @@ import pytest
 
 from lakeindex.commit.services.archive import archive_table
 from lakeindex.commit.services.clean import clean_table
-from lakeindex.commit.services.metadata_archive import archive_metadata_table
 from lakeindex.commit.services.metadata_build import build_metadata_table
-from lakeindex.commit.services.metadata_table import compact_metadata_table, drop_metadata_table
+from lakeindex.commit.services.metadata_table import archive_metadata_table, compact_metadata_table, drop_metadata_table
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import MetadataTableError, UsageError
 from lakeindex.format.properties import format_properties, parse_properties

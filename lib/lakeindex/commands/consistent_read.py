@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from lakeindex.commands.written_slices import open_at
 from lakeindex.errors import MOVED_ERRORS, IndexChangedError, LakeIndexError, WriteConflictError
 from lakeindex.table.handle import Table
 from lakeindex.timeline.timeline import Timeline
@@ -61,7 +60,7 @@ def read_consistently(uri: str, read: Callable[[Table, Timeline], _T], *, use_me
     tries = 0
     while True:
         tries += 1
-        table = open_at(uri, use_metadata=use_metadata)
+        table = Table.at(uri, use_metadata=use_metadata)
         timeline = None
         try:
             timeline = table.load_timeline()
@@ -82,7 +81,7 @@ def read_consistently(uri: str, read: Callable[[Table, Timeline], _T], *, use_me
 
 def has_other_timeline(uri: str, timeline: Timeline) -> bool:
     """Whether the table's timeline is another one than when it was listed: what is gone since is no damage."""
-    return open_at(uri).load_timeline() != timeline
+    return Table.at(uri).load_timeline() != timeline
 
 
 def streamed(

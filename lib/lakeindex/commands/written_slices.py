@@ -1,4 +1,4 @@
-"""Open a table for a service, and read what its commits say was written."""
+"""What the commits of a table say was written."""
 
 from __future__ import annotations
 
@@ -12,25 +12,9 @@ from lakeindex.format.file_names import parse_base_path
 from lakeindex.format.instants import comparable
 from lakeindex.model import BaseFile, Instant
 from lakeindex.storage import in_parallel
-from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table
-from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import BATCH_KEY
-
-
-def open_at(uri: str, *, use_metadata: bool = True) -> Table:
-    """Open the table for reading.
-
-    Args:
-        use_metadata: ``hoodie.metadata.enable``: the metadata table is asked for the files, if there is one.
-
-    Raises:
-        TableNotFoundError: there is none.
-        TableCorruptError: its properties or binding are damaged.
-        TableUnsupportedError: a kind of table that is not read.
-    """
-    return Table.open(storage_at(absolute(uri)), use_metadata=use_metadata)
 
 
 @dataclass(frozen=True, slots=True)

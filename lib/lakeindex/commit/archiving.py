@@ -65,7 +65,7 @@ class Recorded:
 
 
 def overtaken(path: str) -> FencedError:
-    """The error of who archives while another writer does."""
+    """The error of an archiving that another writer's has overtaken."""
     return FencedError(
         f"{path} was written by another writer meanwhile",
         culprit=path,
@@ -174,7 +174,7 @@ class LsmArchive:
         self.storage.sync([path])
 
     def _settle(self, path: str, data: bytes, counted: int) -> None:
-        """Create a file, durably; what a killed writer left of one in its place gives way.
+        """Create a file durably, in place of what a killed writer may have left there.
 
         Raises:
             FencedError: another writer has gone on since the manifest ``counted``.
@@ -284,7 +284,7 @@ class LogArchive:
         return path
 
     def tidy(self) -> None:
-        """Nothing: Hudi merges log files where it is told to."""
+        """Nothing is done: Hudi itself merges log files if its options say so."""
 
     def _newest_number(self) -> int:
         """Number of the newest log file; 0 if there is none."""
@@ -293,7 +293,7 @@ class LogArchive:
         return max((int(match["number"]) for match in found if match), default=0)
 
     def _path(self, number: int) -> str:
-        """The newest log file may carry another write token: Hudi's are of one writer, and so are always this one."""
+        """Path of a new log file. Its write token is the one that Hudi, with a single writer, always uses."""
         return f"{self.folder}/.commits_.archive.{number}_1-0-1"
 
 

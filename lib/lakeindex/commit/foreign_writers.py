@@ -34,7 +34,7 @@ def is_dead_foreign(context: WriteContext, timeline: Timeline, instant: Instant)
     """Whether another writer's pending instant shows no sign of life for too long, or the user says that it is dead.
 
     Signs are its files on the timeline, its heartbeat, its markers and its data files: a long write begins once,
-    and goes on writing. Only who is about to call it dead looks for its data files, in the whole table.
+    and goes on writing. Data files are looked for last, in the whole table, when everything else says that it is dead.
     """
     if context.force:
         return True

@@ -7,7 +7,8 @@ dead one's is decided now.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from lakeindex.commit.claims import Claim, claim_foreign, drop_claim, load_claims
@@ -18,11 +19,15 @@ from lakeindex.commit.undo.undo import RolledBack, roll_back
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.format import instants as names
 from lakeindex.lock.clock_checks import check_zone
+from lakeindex.lock.held_lock import holding
 from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import WriteContext
-from lakeindex.metadata_upkeep.upkeep import Upkeep, keep_commit
+from lakeindex.metadata_upkeep.upkeep import Upkeep, check_metadata_table, keep_commit, sweep_deltas
 from lakeindex.model import InstantState
+from lakeindex.options.types import WriteConfig
 from lakeindex.storage import Storage, in_parallel
+from lakeindex.table.handle import Table
+from lakeindex.table.host import Host
 from lakeindex.timeline import records
 from lakeindex.timeline.pending_files import end_heartbeat, remove_markers
 from lakeindex.timeline.timeline import Timeline
@@ -43,6 +48,37 @@ from lakeindex.timeline.verdicts import (
 
 Note = Callable[[str, Callable[[], object]], None]
 """Does something, and keeps a note in these words if it goes wrong."""
+
+
+@contextmanager
+def maintaining(
+    table: Table,
+    purpose: str,
+    config: WriteConfig | None = None,
+    *,
+    force: bool = False,
+    alone: bool = False,
+    host: Host | None = None,
+) -> Iterator[tuple[WriteContext, TableLock]]:
+    """Hold the lock of a table that may be written to, after what dead writers left was settled.
+
+    Args:
+        purpose: what for; others that wait for the lock see it.
+        config: lease, waiting times, metadata table policy.
+        force: take other writers' pending instants for dead.
+        alone: whether no other kind of writer may be in flight, even if it holds Hudi's lock with us.
+
+    Raises:
+        TableUnsupportedError, MetadataTableError: the table must not be written to.
+        PendingInstantError: a living writer of another kind is in flight.
+        LockTimeoutError: another writer holds the lock for too long.
+    """
+    settings = config or WriteConfig()
+    with holding(table, purpose, settings, force=force, host=host) as (context, lock):
+        properties = check_metadata_table(table, settings)
+        recover(context, lock, alone=alone)
+        sweep_deltas(context, properties)
+        yield context, lock
 
 
 def recover(context: WriteContext, lock: TableLock, own: str | None = None, *, alone: bool = False) -> Timeline | None:

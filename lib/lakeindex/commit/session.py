@@ -483,7 +483,7 @@ class WriteSession:
             self._context.heartbeat.add(self._beat)
 
     def _end_beat(self) -> None:
-        """Beat no more for an instant that is decided: who carries the verdict out removes the heartbeat."""
+        """End the heartbeat of an instant that is decided; its file goes when the verdict is carried out."""
         if self._beat is None:
             return
         self._beat.end()

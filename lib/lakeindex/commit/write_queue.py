@@ -2,7 +2,7 @@
 
 ``.hoodie/.lakeindex/turns/<number>.json``: a writer that knows which file groups it is going to change takes the next
 number (create-if-absent), and waits while a living writer with a smaller one is going to change one of them, too.
-Writers of other file groups do not wait for it. Who waited looks its keys up again, and plans on what is there then.
+Writers of other file groups do not wait for it. A writer that has waited looks its keys up again and plans anew.
 
 This is an optimisation, and nothing but that: what may be committed is decided by the checks under the lock and by the
 verdict. So whatever goes wrong here (a store's error, a torn or lost ticket, a clock) is passed over, a turn that does
@@ -118,7 +118,7 @@ class Turn:
     _mutex: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def take(self, scope: TurnScope) -> bool:
-        """Wait until nobody who came before is going to change what we are.
+        """Wait until no earlier writer is going to change what this one changes.
 
         A writer that has had its turn keeps it, also with another scope.
 

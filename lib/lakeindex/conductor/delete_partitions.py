@@ -19,8 +19,7 @@ from lakeindex.commit.session import (
     begin_write,
 )
 from lakeindex.commit.write_queue import EVERYTHING
-from lakeindex.conductor.conflict_retry import retry_on_conflict
-from lakeindex.conductor.opened import open_for_write
+from lakeindex.conductor.opened import open_for_write, retry_on_conflict
 from lakeindex.conductor.upsert import done_before, keep_summary
 from lakeindex.errors import UsageError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
@@ -88,7 +87,7 @@ def delete_partitions(spec: RunSpec, chooser: Chooser | None = None) -> RunSumma
         return keep_summary(spec, done_before(spec, session))
     deletion = _Deletion(spec, table, session, chooser or Named(spec.partitions), account)
     try:
-        session.take_turn(EVERYTHING)  # who comes now waits: one small batch would make this one in vain
+        session.take_turn(EVERYTHING)  # later writers wait: one small batch would make this one in vain
         done = retry_on_conflict(table, spec.config, deletion.on, session.abandon)
         return keep_summary(spec, done)
     finally:

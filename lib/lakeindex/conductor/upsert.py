@@ -15,8 +15,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from lakeindex.commit.session import AlreadyDone, WriteSession, begin_write
-from lakeindex.conductor.conflict_retry import retry_on_conflict
-from lakeindex.conductor.opened import open_and_retry, open_for_write
+from lakeindex.conductor.opened import open_and_retry, open_for_write, retry_on_conflict
 from lakeindex.error_handling import noted
 from lakeindex.errors import FencedError, InputError, UsageError
 from lakeindex.files.file_system_view import Snapshot
@@ -44,7 +43,6 @@ from lakeindex.table.handle import Table
 from lakeindex.tasks.helpers import helpers_at_hand
 from lakeindex.tasks.memory_bound import memory_bound
 from lakeindex.tasks.runner import Runner, do_task
-from lakeindex.tasks.stores import storage_at
 from lakeindex.time_spent import current_account
 
 _LOG: Final = logging.getLogger(__name__)
@@ -286,7 +284,7 @@ class GivenBatch:
     def recheck(self, files: Sequence[BaseFile]) -> None:
         """As :class:`Batch`. Raises: FencedError: a feed of the same source was applied."""
         if files and self.spec.feed is not None and not self.spec.force:
-            table = Table.open(storage_at(self.spec.table_uri))
+            table = Table.at(self.spec.table_uri)
             check_still_follows(table.storage, table.load_timeline(), self.spec.feed)
 
 

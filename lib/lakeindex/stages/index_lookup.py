@@ -230,7 +230,7 @@ def _told(spec: RunSpec, snapshot: Snapshot, files: Sequence[BaseFile]) -> _Told
     config = spec.config
     if not config.of(BloomOptions).use_metadata:
         return _Told({})
-    table = Table.open(storage_at(spec.table_uri), use_metadata=config.use_metadata)
+    table = Table.at(spec.table_uri, use_metadata=config.use_metadata)
     view = table.metadata_view(snapshot.timeline)
     if view is None or COLUMN_STATS not in view.table.partitions:
         return _Told({}, is_cache_only=True)

@@ -14,6 +14,7 @@ from lakeindex.metadata.reading import MetadataView
 from lakeindex.model import IndexSpec, IndexType, KeyGeneratorType
 from lakeindex.options.types import UnknownProperties, Version10, WriteConfig
 from lakeindex.options.values import INDEX_OPTION, UNKNOWN_PROPERTIES_OPTION, VERSION10_OPTION
+from lakeindex.storage.paths import absolute
 from lakeindex.storage.port import Storage
 from lakeindex.table import property_keys as keys
 from lakeindex.table.binding import (
@@ -40,6 +41,7 @@ from lakeindex.table.version import (
     listed_versions,
 )
 from lakeindex.table.virtual_key_rules import check_virtual_metadata, generator_problem
+from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
 
 PARTITION_PATH_FIELD: Final = "hoodie.datasource.write.partitionpath.field"
@@ -78,6 +80,11 @@ class Table:
         if binding is not None and binding.partition_types is not None:
             properties = _with_types(properties, binding.partition_types)
         return Table(storage, properties, binding, use_metadata)
+
+    @staticmethod
+    def at(uri: str, *, use_metadata: bool = True) -> Table:
+        """Open the table at a path or URL, by the store that the running call or task has there. As :meth:`open`."""
+        return Table.open(storage_at(absolute(uri)), use_metadata=use_metadata)
 
     @property
     def uri(self) -> str:

@@ -254,7 +254,7 @@ def _fields(columns: pa.Schema | pa.StructType) -> list[Any]:
 def _columns(table_uri: str) -> pa.Schema | None:
     """The table's columns; None if they cannot be read, which is no reason to say nothing of the run."""
     try:
-        table = Table.open(storage_at(table_uri))
+        table = Table.at(table_uri)
         return table_schema(table, table.snapshot())
     except LakeIndexError:
         return None

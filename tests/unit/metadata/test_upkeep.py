@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from lakeindex.commands.metadata.verify import find_faults
 from lakeindex.commit.archiving import archive_of
-from lakeindex.commit.services.metadata_archive import plan_metadata_archiving
 from lakeindex.commit.services.metadata_build import committed_files
+from lakeindex.commit.services.metadata_table import plan_metadata_archiving
 from lakeindex.errors import TableCorruptError
 from lakeindex.format.instants import CLEAN, COMMIT, DELTA_COMMIT, ROLLBACK
 from lakeindex.format.log_blocks import BlockKind, HeaderKey, LogBlock, format_block

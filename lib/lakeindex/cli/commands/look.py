@@ -58,9 +58,9 @@ def inspect(table: str, as_json: bool) -> None:
 def history(table: str, as_json: bool) -> None:
     """List the instants of the active timeline, newest first."""
     from lakeindex.commands.look.history import history_of
-    from lakeindex.commands.written_slices import open_at
+    from lakeindex.table.handle import Table
 
-    found = history_of(open_at(table))
+    found = history_of(Table.at(table))
     say(found, as_json=as_json)
 
 

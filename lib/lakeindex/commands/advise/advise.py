@@ -22,7 +22,6 @@ from lakeindex.commands.advise.sample import (
     sample_table,
     seconds_of_a_request,
 )
-from lakeindex.commands.written_slices import open_at
 from lakeindex.errors import LakeIndexError
 from lakeindex.index.advice import Workload
 from lakeindex.index.cost import CostConstants, cost_of, hit_chance, requests_of
@@ -36,6 +35,7 @@ from lakeindex.run.summary import RunSummary
 from lakeindex.showing.json_result import TableResult
 from lakeindex.storage.paths import absolute
 from lakeindex.table.columns import table_schema
+from lakeindex.table.handle import Table
 from lakeindex.table.virtual_key_rules import check_stores_keys
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.keys.keys import KeySpec
@@ -241,7 +241,7 @@ def advise(
         InputError: the batch cannot be read, or does not fit the table.
     """
     config = parse_options(options or {})
-    table = open_at(uri, use_metadata=config.use_metadata)
+    table = Table.at(uri, use_metadata=config.use_metadata)
     check_stores_keys(table.properties, "advice on the index")
     snapshot = table.snapshot()
     spec = KeySpec.from_properties(table.key_properties())

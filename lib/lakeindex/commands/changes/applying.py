@@ -35,13 +35,13 @@ _FORMATS: Final = "give what `lakeindex changes --out` writes, or another Parque
 
 def applied_to(uri: str, source: str) -> Applied | None:
     """How far the changes of a source are applied to a table."""
-    table = Table.open(storage_at(uri))
+    table = Table.at(uri)
     return applied(table.storage, table.load_timeline(), source)
 
 
 def done_before(spec: RunSpec) -> RunSummary | None:
     """What is said of a feed whose changes are all applied; None if they are not. Raises: UsageError."""
-    feed, table = spec.feed, Table.open(storage_at(spec.table_uri))
+    feed, table = spec.feed, Table.at(spec.table_uri)
     assert feed is not None  # this is what is applied
     timeline = table.load_timeline()
     done = check_follows(table.storage, timeline, feed)

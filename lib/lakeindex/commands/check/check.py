@@ -25,7 +25,6 @@ from lakeindex.commands.written_slices import (
     WrittenSlice,
     live_slices,
     missing_slices,
-    open_at,
     written_slices,
 )
 from lakeindex.commit.services.archive import archived_lately
@@ -436,7 +435,7 @@ def check_table(uri: str, runner: Runner | None = None, *, deep: bool = False) -
     """
     started = time.perf_counter()
     try:
-        table = open_at(uri)
+        table = Table.at(uri)
     except TableCorruptError as error:
         broken = Findings((Violation.of(Broken.PROPERTIES, error, uri),))
         return _report("", absolute(uri), broken, started)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, TypeVar
 
-from lakeindex.conductor.conflict_retry import retry_on_conflict
+from lakeindex.conductor.opened import retry_on_conflict
 from lakeindex.errors import OptionError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.index.registry import stored_index_for
@@ -21,7 +21,7 @@ from lakeindex.run.index.in_metadata import is_in_metadata, metadata_store
 from lakeindex.run.index.session import uncovered
 from lakeindex.run.index.sessions import stored_session
 from lakeindex.run.index.stored_session import StoredSession
-from lakeindex.run.spec import RunSpec, TableFacts
+from lakeindex.run.spec import BoundTable, RunSpec
 from lakeindex.run.table_facts import facts_of
 from lakeindex.showing.json_result import TableResult
 from lakeindex.storage.opening import remove_empty_folders
@@ -131,20 +131,14 @@ class IndexStatus(TableResult):
 
 
 @dataclass(frozen=True)
-class OpenedIndex:
-    """A stored index of a table, opened for one command.
+class OpenedIndex(BoundTable):
+    """A table with facts of one stored index of it, opened for one command.
 
     Attributes:
-        table: the table.
-        snapshot: its state.
-        facts: what tasks know of it; with this index.
         spec: the command as a run; its folder is removed afterwards.
         session: the index.
     """
 
-    table: Table
-    snapshot: Snapshot
-    facts: TableFacts
     spec: RunSpec
     session: StoredSession
 
@@ -195,7 +189,7 @@ def on_index(
         pairs["hoodie.index.type"] = index_type
     config = parse_options(pairs)
     pairs.pop("hoodie.index.type", None)
-    table = Table.open(storage_at(absolute(uri)), use_metadata=config.use_metadata)
+    table = Table.at(uri, use_metadata=config.use_metadata)
 
     def on(snapshot: Snapshot) -> _T:
         index = _chosen(table, snapshot.timeline, config.index_type, pairs)

@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import ClassVar, Final
 
 from lakeindex.commands.look.history import iso_time
-from lakeindex.commands.written_slices import open_at
 from lakeindex.error_handling import in_our_words
 from lakeindex.errors import InputError, LakeIndexError, OptionError
 from lakeindex.model import Instant
@@ -155,7 +154,7 @@ def _is_no_place(name: str) -> bool:
 def _look_at(uri: str, *, size: bool) -> FoundTable:
     """One table; one that is broken says why, and holds nobody up."""
     try:
-        table = open_at(uri)
+        table = Table.at(uri)
         timeline = table.load_timeline()
         index, last = table.index(timeline), timeline.last_completed_write_time
         live = table.snapshot(timeline=timeline).base_files_all() if size else None

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
-from lakeindex.commands.written_slices import open_at
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TimelineChangedError
 from lakeindex.format import instants
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata
@@ -110,7 +109,7 @@ def table_history(uri: str) -> History:
     Raises:
         TableError: no table, or one that is not read.
     """
-    return History(history_of(open_at(uri)).instants)
+    return History(history_of(Table.at(uri)).instants)
 
 
 def history_of(table: Table) -> TableHistory:

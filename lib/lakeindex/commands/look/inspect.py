@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lakeindex.commands.look.history import iso_time
-from lakeindex.commands.written_slices import open_at, read_commits, rows_of_files
+from lakeindex.commands.written_slices import read_commits, rows_of_files
 from lakeindex.errors import LakeIndexError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.model import BaseFile, Instant
@@ -135,7 +135,7 @@ def inspect_table(uri: str) -> TableInspection:
     Raises:
         TableError: no table, one that is not read, or a damaged commit or footer.
     """
-    table = open_at(uri)
+    table = Table.at(uri)
     timeline = table.load_timeline()
     found = table.listed_snapshot(timeline)
     live = found.base_files_all()

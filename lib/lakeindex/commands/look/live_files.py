@@ -11,7 +11,7 @@ import pyarrow as pa
 from lakeindex.commands.consistent_read import read_consistently
 from lakeindex.commands.look.inspect import Column
 from lakeindex.commands.rows.time_travel import past_table
-from lakeindex.commands.written_slices import open_at, rows_of_files
+from lakeindex.commands.written_slices import rows_of_files
 from lakeindex.errors import UsageError
 from lakeindex.options.parse import Options, parse_options
 from lakeindex.showing.json_result import TableResult
@@ -206,7 +206,7 @@ def columns_of(uri: str) -> pa.Schema:
 
 def table_columns(uri: str) -> TableColumns:
     """As :func:`columns_of`, with the table's name, types as text."""
-    table, found = open_at(uri), columns_of(uri)
+    table, found = Table.at(uri), columns_of(uri)
     return TableColumns(
         table.name, table.uri, tuple(Column(field.name, str(field.type), field.nullable) for field in found)
     )
@@ -214,5 +214,5 @@ def table_columns(uri: str) -> TableColumns:
 
 def table_entries(uri: str) -> TableEntries:
     """What the table's ``hoodie.properties`` says now. Raises: TableNotFoundError, TableCorruptError."""
-    table = open_at(uri)
+    table = Table.at(uri)
     return TableEntries(table.name, table.uri, dict(table.properties.entries))

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from lakeindex.commands.look.history import iso_time
-from lakeindex.commands.written_slices import open_at
 from lakeindex.errors import LakeIndexError
 from lakeindex.showing.facts import facts_of
 from lakeindex.showing.notebook import Screen
 from lakeindex.showing.results import show_rows
 from lakeindex.table.columns import table_schema
+from lakeindex.table.handle import Table
 
 
 def show_table(screen: Screen, uri: str) -> None:
@@ -21,7 +21,7 @@ def show_table(screen: Screen, uri: str) -> None:
     A table that cannot be opened says why: showing it in a notebook raises nothing.
     """
     try:
-        table = open_at(uri)
+        table = Table.at(uri)
         timeline = table.load_timeline()
         index, last = table.index(timeline), timeline.last_completed_write_time
         columns = [f"{column.name} {column.type}" for column in table_schema(table, table.snapshot())]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lakeindex.commands.written_slices import open_at
 from lakeindex.commit.services.metadata_build import build_metadata_table
 from lakeindex.commit.services.metadata_table import drop_metadata_table
 from lakeindex.errors import MetadataTableError
@@ -112,7 +111,7 @@ def metadata_build(
         ConflictError: another writer is in flight or holds the lock.
     """
     started = time.perf_counter()
-    table = open_at(uri)
+    table = Table.at(uri)
     done = build_metadata_table(table, config, partitions, force=force)
     partitions = table.current_properties().metadata_partitions
     seconds = round(time.perf_counter() - started, 4)
@@ -130,14 +129,14 @@ def metadata_drop(uri: str, partitions: Sequence[str] = (), config: WriteConfig 
         MetadataTableError: it has no such partition.
         ConflictError: another writer holds the lock.
     """
-    table = open_at(uri)
+    table = Table.at(uri)
     dropped = drop_metadata_table(table, partitions, config)
     return MetadataDropped(table.name, table.uri, dropped, table.current_properties().metadata_partitions)
 
 
 def metadata_status(uri: str) -> MetadataStatus:
     """Show the state of a metadata table. Raises: TableCorruptError."""
-    table = open_at(uri)
+    table = Table.at(uri)
     properties = table.properties
     metadata = metadata_table_of(table.storage, properties)
     inflight = properties.metadata_partitions_inflight
@@ -158,7 +157,7 @@ def metadata_status(uri: str) -> MetadataStatus:
 
 def opened_view(uri: str) -> tuple[Table, MetadataView]:
     """A table and its metadata table. Raises: MetadataTableError: it has none."""
-    table = open_at(uri)
+    table = Table.at(uri)
     metadata = metadata_table_of(table.storage, table.properties)
     if metadata is None:
         raise MetadataTableError(

@@ -28,7 +28,7 @@ from lakeindex.commit.session import (
     WriteSession,
 )
 from lakeindex.commit.write_queue import EVERYTHING
-from lakeindex.conductor.conflict_retry import retry_on_conflict
+from lakeindex.conductor.opened import retry_on_conflict
 from lakeindex.errors import (
     MOVED_ERRORS,
     REPAIR_KEYS,
@@ -372,7 +372,7 @@ class Rescale:
         Raises:
             WriteConflictError: they do so too often, or have changed the index.
         """
-        session.take_turn(EVERYTHING)  # who comes now waits: one small batch would make all of this in vain
+        session.take_turn(EVERYTHING)  # later writers wait: one small batch would make all of this in vain
 
         def attempt(snapshot: Snapshot) -> RescaleSummary:
             try:

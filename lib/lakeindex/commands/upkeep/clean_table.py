@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lakeindex.commands.written_slices import open_at
 from lakeindex.commit.services.archive import Archived, archive_table, plan_archiving
 from lakeindex.commit.services.clean import Cleaned, clean_table, plan_clean
 from lakeindex.errors import OptionError, UsageError
@@ -101,7 +100,7 @@ def clean(
     """
     settings = config or WriteConfig()
     keep = _at_least_one(settings.cleaner_commits if keep_commits is None else keep_commits)
-    table = open_at(uri)
+    table = Table.at(uri)
     table.check_writable(settings)
     done = Cleaned(None, plan_clean(table, keep)) if dry_run else clean_table(table, keep, settings, force=force)
     return CleanSummary(
@@ -150,7 +149,7 @@ def archive(
             culprit=str(keep),
             hint="keep as many, or lower hoodie.cleaner.commits.retained, too",
         )
-    table = open_at(uri)
+    table = Table.at(uri)
     table.check_writable(settings)
     done = Archived(plan_archiving(table, keep)) if dry_run else archive_table(table, keep, settings, force=force)
     return ArchiveSummary(

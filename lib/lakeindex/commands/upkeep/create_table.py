@@ -140,7 +140,7 @@ def create_or_find(
         if exists is Exists.ERROR:
             raise
         try:
-            table = Table.open(storage_at(absolute(uri)))
+            table = Table.at(uri)
         except TableNotFoundError:
             raise error from None  # only what is left of one
     fields = {name: value for name, value in arguments.items() if name != "metadata"}

@@ -13,11 +13,9 @@ from typing import ClassVar, Final
 from lakeindex.commands.check.check import check_table
 from lakeindex.commands.index.index import compact_index
 from lakeindex.commands.upkeep.clean_table import archive, clean
-from lakeindex.commands.written_slices import open_at
-from lakeindex.commit.services.begin_maintenance import maintaining
+from lakeindex.commit.recovery import maintaining
 from lakeindex.commit.services.clean import finish_cleans
-from lakeindex.commit.services.metadata_archive import archive_metadata_table
-from lakeindex.commit.services.metadata_table import compact_metadata_table
+from lakeindex.commit.services.metadata_table import archive_metadata_table, compact_metadata_table
 from lakeindex.errors import InvariantError, UsageError
 from lakeindex.files.footer_cache import FooterCache
 from lakeindex.files.footers import read_footer
@@ -117,7 +115,7 @@ def maintain(
     if _ROOT_STEPS & set(wanted):
         check_root(storage_at(absolute(checkpoints)))
     done = tuple(maintain_step(uri, step, checkpoints, runner, options) for step in STEPS if step in wanted)
-    table = open_at(uri)
+    table = Table.at(uri)
     return MaintenanceSummary(table.name, table.uri, done)
 
 
@@ -140,7 +138,7 @@ def maintain_step(
     started = time.perf_counter()
     pairs = dict(options or {})
     chosen = _step_named(step)
-    table = open_at(uri)
+    table = Table.at(uri)
     counts, note = _WORK[chosen](_Work(table, absolute(checkpoints), runner, pairs))
     return StepSummary(table.name, table.uri, chosen.value, counts, note, round(time.perf_counter() - started, 4))
 

@@ -19,8 +19,7 @@ from lakeindex.commands.check.hashed_keys import hashes_of, save_hashes
 from lakeindex.commands.check.unique_keys import UniqueTask, check_unique
 from lakeindex.commands.index.index import opened_index
 from lakeindex.commands.rescale.rescale import migrate_to_buckets, switch_index
-from lakeindex.conductor.conflict_retry import retry_on_conflict
-from lakeindex.conductor.opened import open_and_retry
+from lakeindex.conductor.opened import open_and_retry, retry_on_conflict
 from lakeindex.errors import TableCorruptError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.key_columns import read_record_keys

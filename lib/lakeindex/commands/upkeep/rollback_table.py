@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lakeindex.commands.written_slices import open_at
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import PendingInstantError
 from lakeindex.format.instants import parse_point_in_time
 from lakeindex.options.types import WriteConfig
 from lakeindex.showing.json_result import TableResult
+from lakeindex.table.handle import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def rollback_table(
         ConflictError: its writer may be alive, or another writer holds the lock or rolls it back just now.
     """
     parse_point_in_time(instant, "INSTANT")
-    table = open_at(uri)
+    table = Table.at(uri)
     table.check_writable(config)
     done = rollback_instant(table, instant, config, force=force)
     if not done.finished:

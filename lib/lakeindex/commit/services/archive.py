@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakeindex.commit.archiving import ARCHIVED_ACTIONS, archive_instants, archive_of
-from lakeindex.commit.services.begin_maintenance import maintaining
+from lakeindex.commit.recovery import maintaining
 from lakeindex.commit.services.clean import finish_cleans
 from lakeindex.commit.undo.sweep import Stray, find_unexplained, sweep_all
 from lakeindex.files.file_system_view import Snapshot, snapshot

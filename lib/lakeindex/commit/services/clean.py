@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from lakeindex.commit.services.begin_maintenance import maintaining
+from lakeindex.commit.recovery import maintaining
 from lakeindex.commit.undo.service_instants import (
     complete_service,
     is_fresh_service,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from lakeindex.commit.services.begin_maintenance import maintaining
+from lakeindex.commit.recovery import maintaining
 from lakeindex.error_handling import noted
 from lakeindex.errors import LakeIndexError, MetadataTableError, TableCorruptError
 from lakeindex.files.file_system_view import Snapshot, snapshot
@@ -377,7 +377,7 @@ class _Builder:
             yield from filters_of_new(one, files, time).get(BLOOM_FILTERS, PartitionChange()).puts.items()
 
     def _check_switched(self, name: str) -> None:
-        """Who took the lock over may have committed before we switched the partition on: it goes again."""
+        """Take the partition away again if the lock was lost: a commit of the next holder may be missing in it."""
         try:
             self.lock.check()
         except BaseException:

@@ -42,7 +42,6 @@ from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.table.properties import load_table_properties
 from lakeindex.tasks.runner import Runner
-from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
 
 _TRIES: Final = 5
@@ -138,7 +137,7 @@ def metadata_store(table: Table, timeline: Timeline, index: StoredIndex) -> Meta
 
 def opened_metadata_store(uri: str, config: WriteConfig, index: StoredIndex) -> MetadataRecordStore:
     """The same, opened by a task: as the metadata table is now."""
-    table = Table.open(storage_at(uri), use_metadata=config.use_metadata)
+    table = Table.at(uri, use_metadata=config.use_metadata)
     return metadata_store(table, table.load_timeline(), index)
 
 
@@ -156,7 +155,7 @@ class MetadataSession(IndexSession):
             MetadataTableError: it was not kept up, has another form than the table's index, or says what is not so.
             TableCorruptError: it is damaged.
         """
-        table = Table.open(storage_at(self._spec.table_uri), use_metadata=self._spec.config.use_metadata)
+        table = Table.at(self._spec.table_uri, use_metadata=self._spec.config.use_metadata)
         store = metadata_store(table, batch.snapshot.timeline, self._stored)
         store.check(file.partition_path for file in batch.files)
         self._check_entries(table, store, batch)

@@ -1,4 +1,4 @@
-"""What an attempt is about to do, before anything of the table is written: for who writes it, and for a dry run."""
+"""What a merge will do, worked out before anything of the table is written: for the merge itself and for a dry run."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def _stored_rows(task: MovedTask, file: BaseFile, located: pa.Table) -> pa.Table
 
 
 def notes_of(spec: RunSpec, facts: TableFacts) -> tuple[str, ...]:
-    """What whoever started the run should know of its options and of the index."""
+    """What the caller should know of the run's options and of the index."""
     notes = [*spec.config.notes, *facts.changes, *index_for(facts.index).notes(spec.config)]
     stays = facts.kept
     kept = [name for name in facts.schema.names if name in stays]
@@ -303,7 +303,7 @@ class MergeAttempt:
         return replace(merged, written=tuple(written[t.new.path] for t in tasks))
 
     def _writer(self, plan: MergePlan) -> Runner:
-        """Who writes: files that are small together are written sooner here than workers are started."""
+        """The runner that writes: this process is done with small files before workers have started."""
         work = sum((s.old.size_bytes if s.old else 0) + self._staged_bytes(s) for s in plan.slices)
         return for_work(self._runner, work, self._spec.config, len(plan.slices))
 
@@ -340,7 +340,7 @@ class MergeAttempt:
         ]
 
     def _wait_for_turn(self, planned: Sequence[PlannedFile], replacement: Replacement | None, merged: _Merged) -> None:
-        """Let those go first who came first; then make sure that the plan is not in vain.
+        """Wait for the writers that came first, then make sure that the plan is not in vain.
 
         Raises:
             OutOfDateError: it is.
