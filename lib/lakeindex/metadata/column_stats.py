@@ -7,6 +7,8 @@ with more before it have none), and timestamps are longs of the column's own uni
 wrappers of primitive types only, and ``valueType`` says what they stand for: the ordinal of Hudi's ``ValueType`` and,
 of a decimal, ``precision,scale``. Its bytes are the shortest big-endian two's complement of the unscaled integer.
 
+A table of V2 may have records of V1: Hudi 1.1 names V2 when it upgrades a table of version 6, and keeps them.
+
 Records are dicts as fastavro writes and reads them; a wrapped value is a pair of the wrapper's full name and its
 fields, since it stands in a union of several records. ``merge_column_stats`` takes them as fastavro's reader gives them
 with ``return_record_name`` and ``return_record_name_override``.
@@ -207,22 +209,25 @@ def _kind_of(stats: Mapping[str, Any], kind: ValueKind) -> ValueKind | None:
     """The type of a record's values; None if it cannot be told."""
     said = stats.get("valueType")
     if said is not None:
-        try:
-            found = ValueType(said["typeOrdinal"])
-            digits = (int(one) for one in (said["additionalInfo"] or "").split(",") if one)
-            return ValueKind(found, *digits)
-        except (ValueError, TypeError):
-            return None
+        return _stated_kind(said)
     wrapper = _name_of(stats)
     if wrapper is None:
         return kind
     name = wrapper.removeprefix(_MODEL)
-    if name == _wrapper_of(kind.type, StatsEncoding.V1):
+    if name == _wrapper_of(kind.type, StatsEncoding.V1) or (name, kind.type) == ("IntWrapper", ValueType.DATE):
         return kind
     if kind.type not in NUMBERS:
         return None
     narrower = (one for one in NUMBERS if one < kind.type)
     return next((ValueKind(one) for one in narrower if _wrapper_of(one, StatsEncoding.V1) == name), None)
+
+
+def _stated_kind(said: Mapping[str, Any]) -> ValueKind | None:
+    try:
+        digits = (int(one) for one in (said["additionalInfo"] or "").split(",") if one)
+        return ValueKind(ValueType(said["typeOrdinal"]), *digits)
+    except (ValueError, TypeError):
+        return None
 
 
 def _unwrapped(end: Wrapped, kind: ValueKind, *, greatest: bool) -> Value | None:
@@ -304,19 +309,25 @@ def _sum(one: int | None, other: int | None) -> int:
 def _outer(before: Mapping[str, Any], after: Mapping[str, Any], end: str, *, greatest: bool) -> Wrapped | None:
     """The outer one of two ends; the other one where one is null."""
     old, new = before[end], after[end]
-    old = in_wrapper_of(old, new)
-    if old is None or new is None:
-        return new if old is None else _as_newer(old, before, after)
-    promoted = _as_newer(old, before, after)
-    if promoted is None:
-        return None
+    if old is None:
+        return new
+    promoted = _as_newer(old, before, after, greatest=greatest)
+    if promoted is None or new is None:
+        return promoted
     now = after.get("valueType")
     return (max if greatest else min)((new, promoted), key=lambda one: order_key(_comparable(one, now)))
 
 
-def _as_newer(old: Wrapped, before: Mapping[str, Any], after: Mapping[str, Any]) -> Wrapped | None:
+def _as_newer(old: Wrapped, before: Mapping[str, Any], after: Mapping[str, Any], *, greatest: bool) -> Wrapped | None:
     """An older end in the newer one's type; None if it has none in it."""
     was, now = before.get("valueType"), after.get("valueType")
+    if (was is None) is not (now is None):
+        recoded = _recoded(old, before, after, greatest=greatest)
+        if recoded is None:
+            return None
+        old, was = recoded
+    elif was is None and (name_now := _name_of(after)) is not None:
+        old = in_wrapper_of(old, (name_now, {})) or old
     name = _name_of(after) or old[0]
     if old[0] == name and was == now:
         return old
@@ -330,6 +341,23 @@ def _as_newer(old: Wrapped, before: Mapping[str, Any], after: Mapping[str, Any])
         return None
     value = old[1]["value"]
     return name, {"value": float(value) if new_type in ("FloatWrapper", "DoubleWrapper") else int(value)}
+
+
+def _recoded(
+    old: Wrapped, before: Mapping[str, Any], after: Mapping[str, Any], *, greatest: bool
+) -> tuple[Wrapped, dict[str, Any] | None] | None:
+    """An older end in the newer one's encoding, and its ``valueType``: Hudi 1.1 upgrades a table to V2 and leaves the
+    records of V1 in it.
+    """
+    to_v2 = after.get("valueType") is not None
+    stated = _stated_kind((after if to_v2 else before)["valueType"])
+    kind = None if stated is None else _kind_of(before, stated)
+    value = None if kind is None else _unwrapped(old, kind, greatest=greatest)
+    if kind is None or value is None:
+        return None
+    encoding = StatsEncoding.V2 if to_v2 else StatsEncoding.V1
+    found = _wrapped(value, kind, encoding, ROUND_CEILING if greatest else ROUND_FLOOR)
+    return None if found is None else (found, _value_type(kind) if to_v2 else None)
 
 
 def _name_of(stats: Mapping[str, Any]) -> str | None:

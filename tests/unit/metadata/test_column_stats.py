@@ -240,6 +240,39 @@ def test_an_older_type_is_widened_to_the_newer():
     assert [int.from_bytes(end, "big", signed=True) for end in ends(found)] == [-30_000, 500]
 
 
+def test_records_of_both_encodings_are_united_by_what_they_stand_for():
+    """Hudi 1.1 upgrades a table of 0.15 to statistics of V2, and keeps the records of V1."""
+    kinds: list[tuple[ValueKind, Any, Any, Any, Any]] = [
+        (ValueKind(ValueType.BOOLEAN), False, True, True, True),
+        (INT, 1, 9, 3, 4),
+        (LONG, 1, 9, 3, 4),
+        (DOUBLE, 1.0, 9.0, 3.0, 4.0),
+        (ValueKind(ValueType.STRING), "a", "x", "b", "c"),
+        (ValueKind(ValueType.BYTES), b"a", b"x", b"b", b"c"),
+        (ValueKind(ValueType.DATE), -30, 12, 1, 2),
+        (ValueKind(ValueType.TIMESTAMP_MICROS), -30, 12, 1, 2),
+        (ValueKind(ValueType.DECIMAL, 9, 2), -300, 40_000, -1, 2),
+    ]
+    for kind, least, greatest, lower, upper in kinds:
+        for old, new in ((V1, V2), (V2, V1)):
+            wanted = ends(loose(least, greatest, kind, new))
+            assert ends(merge_column_stats(loose(least, greatest, kind, old), loose(lower, upper, kind, new))) == wanted
+            assert ends(merge_column_stats(loose(lower, upper, kind, old), loose(least, greatest, kind, new))) == wanted
+            assert ends(merge_column_stats(loose(least, greatest, kind, old), loose(None, None, kind, new))) == wanted
+    found = merge_column_stats(loose(1, 9, INT, V1), loose(3.5, 4.5, DOUBLE))  # wider since
+    assert repr(ends(found)) == "(1.0, 9.0)"
+    found = merge_column_stats(
+        loose(-300, 5, ValueKind(ValueType.DECIMAL, 9, 2), V1), loose(-1, 2, ValueKind(ValueType.DECIMAL, 12, 4))
+    )
+    assert [int.from_bytes(end, "big", signed=True) for end in ends(found)] == [-30_000, 500]
+    ints = loose(-30, 12, ValueKind(ValueType.DATE))  # days that 0.15 has compacted: without their wrapper, and a type
+    ints[FIELD]["valueType"] = None
+    assert ends(merge_column_stats(ints, loose(1, 2, ValueKind(ValueType.DATE)))) == (-30, 12)
+    assert column_range_of(ints, ValueKind(ValueType.DATE)) == a_range(-30, 12, ValueKind(ValueType.DATE))
+    texts = loose("a", "b", ValueKind(ValueType.STRING), V1)
+    assert ends(merge_column_stats(texts, loose(1, 2, INT))) == (None, None)
+
+
 @pytest.mark.parametrize(
     ("older", "newer"),
     [

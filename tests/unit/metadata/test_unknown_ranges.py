@@ -171,3 +171,21 @@ def test_a_range_of_hudis_that_misses_values_is_found(tmp_path: Path, monkeypatc
             table.upsert(rows("p", [0.5, NAN], ["1", "2"], [1, 2]))
         found = table.metadata_verify()
         assert (found.ok, found.counts) == (False, {"statistics": 2}), (least, greatest)
+
+
+def test_records_that_an_upgrade_left_in_the_older_encoding_are_understood(tmp_path: Path) -> None:
+    """Hudi 1.1 says V2 of a table that it upgrades, and keeps the records of V1."""
+    table = made(tmp_path, "9")
+    definitions = tmp_path / "t/.hoodie/.index_defs/index.json"
+    newer = definitions.read_text()
+    definitions.write_text(newer.replace('"V2"', '"V1"'))
+    table.upsert(rows("x", [-1.5, 2.5], ["-1.25", "3"], [-7, 12]))
+    older = view_of(table)
+    assert all(
+        one[FIELD]["valueType"] is None for part in older.slices(COLUMN_STATS) for one in older.records(part).values()
+    )
+    definitions.write_text(newer)
+    assert table.metadata_verify().ok
+    table.upsert(rows("x", [-1.0, 9.5, 4.0], ["-9.5", "1", "4"], [-1, 2, 30]))
+    assert table.metadata_verify().ok
+    assert table.scan(where="w = 30").to_arrow().num_rows == 1

@@ -134,7 +134,8 @@ def _hides(said: Record, record: Record) -> bool:
         return False
     if any(stats[end] is None or is_nan(stats[end]) for end in _ENDS):
         return True
-    ends = {end: in_wrapper_of(stats[end], is_so[end]) for end in _ENDS}
+    is_v1 = stats.get("valueType") is None
+    ends = {end: in_wrapper_of(stats[end], is_so[end]) if is_v1 else stats[end] for end in _ENDS}
     wider = merge_column_stats(record, {STATS: {**stats, **ends, "isTightBound": False}})[STATS]
     return any(wider[name] != end for name, end in ends.items())
 
