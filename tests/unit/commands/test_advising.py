@@ -85,9 +85,9 @@ def test_a_sample_stands_for_the_whole(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_footers_are_bounded_where_they_are_not_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    table = table_of(tmp_path, hoodie__index__type="SIMPLE")
     monkeypatch.setattr(advising_sample, "SAMPLED_FOOTERS", 4)
     monkeypatch.setattr(advising_sample, "_SAMPLED_LAYOUTS", 2)
-    table = table_of(tmp_path, hoodie__index__type="SIMPLE")
     advice = table.advise(batch_of(rows(range(ROWS), ts=2)))
     assert 4 <= advice.footers_sampled <= 6
     assert of(advice, "SIMPLE").files_opened == FILES
