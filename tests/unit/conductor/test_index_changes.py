@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -95,6 +96,7 @@ COMMANDS: dict[str, Callable[[MemoryTable], bool]] = {
     "status": lambda world: world.table.index_status().is_built,
     "compact": lambda world: bool(world.table.maintain(["compact"]).steps),
 }
+WRITING = ("build", "compact")
 
 
 @pytest.mark.parametrize("command", list(COMMANDS))
@@ -103,9 +105,13 @@ def test_a_command_begins_anew_when_others_fold_the_index(command: str):
     world.upsert(FIRST)
     world.upsert(SECOND)
     before = world.store.snapshot()
+    fold: Callable[[], object] = folding(world)
+    if command not in WRITING:  # what others do does not depend on who only reads: it is done once, and put there
+        fold()
+        fold = partial(world.store.restore, world.store.snapshot())
     for number in range(1, CALLS, 3 if command == "compact" else 1):
         world.store.restore(before)
-        done = at_read(world, number, folding(world))
+        done = at_read(world, number, fold)
         assert COMMANDS[command](world), number
         world.store.hook = None
         if not done:
