@@ -66,6 +66,40 @@ def test_a_table_is_opened_by_a_path(table: LakeTable) -> None:
     assert LakeTable(Path(table.uri)) == table  # type: ignore[arg-type] # paths are taken, too
 
 
+def test_names_are_a_list_and_a_single_text_is_none_of_one_letter_each(table: LakeTable) -> None:
+    """What Python takes for a list and people do not; the hint is what works."""
+    ways = {
+        "get": (lambda names: table.get(["a"], columns=names), "columns"),
+        "scan": (lambda names: table.scan(columns=names), "columns"),
+        "scan of partitions": (lambda names: table.scan(partitions=names), "partitions"),
+        "changes": (lambda names: table.changes(columns=names), "columns"),
+        "metadata_build": (table.metadata_build, "partitions"),
+        "metadata_drop": (table.metadata_drop, "partitions"),
+        "maintain": (table.maintain, "steps"),
+        "delete_partitions": (table.delete_partitions, "partitions"),
+    }
+    taken = []
+    for way, (call, argument) in ways.items():
+        for names in ("files", b"files", 3, [3], ["files", None]):
+            try:
+                call(names)
+                taken.append(f"{way}: {names!r}")
+            except UsageError as error:
+                if (
+                    error.culprit != argument
+                    or f"cannot be {names!r}" not in error.message
+                    or "['" not in str(error.hint)
+                ):
+                    taken.append(f"{way}: {error}")
+    assert taken == []
+    for nothing in (None, [], ()):
+        with pytest.raises(UsageError, match="truncate takes all of them"):
+            table.delete_partitions(nothing)  # type: ignore[arg-type] # a variable that nobody has set
+    assert table.count() == 2
+    assert table.scan(columns=(name for name in ["v", "id"])).to_arrow().column_names == ["v", "id"]
+    assert [one.step for one in table.maintain(["settle"]).steps] == ["settle"]
+
+
 def test_a_metadata_table_from_python(table: LakeTable) -> None:
     assert table.metadata_build(options={"lakeindex.parallelism": "1"}).partitions == ("files",)
     assert table.metadata_status().partitions[0].kept

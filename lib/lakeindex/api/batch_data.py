@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -67,6 +68,18 @@ def point_text(point: Any, name: str) -> str | None:
     raise UsageError(
         f"{name} cannot be {point!r}", culprit=name, hint="give an instant or an ISO time as text, or a datetime"
     )
+
+
+def names_of(given: Any, what: str) -> tuple[str, ...] | None:
+    """Names as a caller gives them; None if there are none. Raises: UsageError: a single text, or what is no text."""
+    if given is None:
+        return None
+    names = None if isinstance(given, (str, bytes)) or not isinstance(given, Iterable) else tuple(given)
+    if names is None or not all(isinstance(name, str) for name in names):
+        example = given if isinstance(given, str) and re.fullmatch(r"[\w=/-]+", given) else "a"
+        hint = f"give a list of texts, such as {what}=['{example}']"
+        raise UsageError(f"{what} cannot be {given!r}", culprit=what, hint=hint)
+    return names
 
 
 def with_inputs(spec: RunSpec, data: BatchData, runner: Runner) -> RunSpec:

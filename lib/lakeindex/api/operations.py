@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from lakeindex.api.arguments import OnConflict, ReplaceArguments, RunArguments, names_of_arguments
-from lakeindex.api.batch_data import BatchData, PathText, uri_text
+from lakeindex.api.batch_data import BatchData, PathText, names_of, uri_text
 from lakeindex.api.changes import applied_until, run_apply
 from lakeindex.api.own_stores import in_its_stores
 from lakeindex.api.run import run, run_delete_partitions, with_conflict
@@ -210,7 +210,7 @@ class TableOperations:
         Raises:
             UsageError: there is no such partition.
         """
-        return run_delete_partitions(self.uri, partitions, **arguments)
+        return run_delete_partitions(self.uri, names_of(partitions, "partitions") or (), **arguments)
 
     @in_its_stores
     @names_of_arguments(ReplaceArguments)

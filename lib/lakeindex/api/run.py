@@ -269,7 +269,7 @@ def run_delete_partitions(
     with loading():
         from lakeindex.conductor.delete_partitions import delete_partitions, plan_deletion
 
-    if isinstance(partitions, str) or (partitions is not None and not partitions):
+    if partitions is not None and not partitions:
         raise UsageError(
             f"partitions to delete cannot be {partitions!r}",
             culprit="partitions",

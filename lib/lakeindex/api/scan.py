@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -184,23 +183,6 @@ class Scan:
         from lakeindex.tasks.local_runner import LocalRunner
 
         return Scanner(absolute(self.uri), self.request, self._runner or LocalRunner(0))
-
-
-def names_of(given: Sequence[str] | None, what: str) -> tuple[str, ...] | None:
-    """Names as a caller gives them; None for all. Raises: UsageError: a single text, or what is no text."""
-    if given is None:
-        return None
-    if isinstance(given, str) or not all(isinstance(name, str) for name in given):
-        raise UsageError(
-            f"{what} cannot be {given!r}",
-            culprit=what,
-            hint=f"give a list of texts, such as {what}=['{_example(given)}']",
-        )
-    return tuple(given)
-
-
-def _example(given: Any) -> str:
-    return given if isinstance(given, str) and re.fullmatch(r"[\w=/-]+", given) else "a"
 
 
 def within(batches: Iterator[pa.RecordBatch], options: StoreOptions) -> Iterator[pa.RecordBatch]:

@@ -16,7 +16,16 @@ from lakeindex.api.arguments import (
     names_of_arguments,
     with_defaults,
 )
-from lakeindex.api.batch_data import BatchData, PathText, PointInTime, paths_in, point_text, run_folders, uri_text
+from lakeindex.api.batch_data import (
+    BatchData,
+    PathText,
+    PointInTime,
+    names_of,
+    paths_in,
+    point_text,
+    run_folders,
+    uri_text,
+)
 from lakeindex.api.operations import TableOperations
 from lakeindex.api.own_stores import in_its_stores
 from lakeindex.api.run import chosen_runner, run_upsert
@@ -184,7 +193,7 @@ class LakeTable(TableOperations):
         from lakeindex.commands.rows.request import ScanRequest
 
         request = ScanRequest(
-            columns=None if columns is None else tuple(columns),
+            columns=names_of(columns, "columns"),
             partitions=None if partition is None else (partition,),
             as_of=point_text(as_of, "as_of"),
             meta=None,
@@ -223,7 +232,7 @@ class LakeTable(TableOperations):
             meta: Hudi's five meta columns come first, where ``columns`` does not say what is wanted.
             options: options that the index needs; ``hoodie.metadata.enable=false`` lists folders.
         """
-        from lakeindex.api.scan import Scan, names_of
+        from lakeindex.api.scan import Scan
         from lakeindex.commands.rows.request import ScanRequest
 
         request = ScanRequest(
@@ -268,7 +277,6 @@ class LakeTable(TableOperations):
         from dataclasses import replace
 
         from lakeindex.api.changes import Changes
-        from lakeindex.api.scan import names_of
         from lakeindex.commands.changes.feed import ChangesRequest, resolved
 
         asked = ChangesRequest(
@@ -407,7 +415,9 @@ class LakeTable(TableOperations):
         """
         from lakeindex.commands.metadata.metadata import metadata_build
 
-        return metadata_build(self.uri, partitions, parse_options(options or {}), force=force)
+        return metadata_build(
+            self.uri, names_of(partitions, "partitions") or (), parse_options(options or {}), force=force
+        )
 
     @in_its_stores
     def metadata_drop(self, partitions: Sequence[str] = (), *, options: Options | None = None) -> MetadataDropped:
@@ -422,7 +432,7 @@ class LakeTable(TableOperations):
         """
         from lakeindex.commands.metadata.metadata import metadata_drop
 
-        return metadata_drop(self.uri, partitions, parse_options(options or {}))
+        return metadata_drop(self.uri, names_of(partitions, "partitions") or (), parse_options(options or {}))
 
     @in_its_stores
     def metadata_status(self) -> MetadataStatus:
@@ -537,7 +547,8 @@ class LakeTable(TableOperations):
         from lakeindex.commands.upkeep import maintain as maintaining
 
         where, runner = run_folders(checkpoints, self.uri), chosen_runner(0, {})
-        wanted = maintaining.UNASKED if steps is None else steps
+        named = names_of(steps, "steps")
+        wanted = maintaining.UNASKED if named is None else named
         return maintaining.maintain(self.uri, where, runner, option_texts(options or {}), wanted)
 
 
