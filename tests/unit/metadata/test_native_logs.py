@@ -16,7 +16,7 @@ from lakeindex.metadata.changes import PartitionChange, change_of_files
 from lakeindex.metadata.metadata_table import FILES, PARTITION_STATS, RECORD_INDEX
 from lakeindex.metadata.native_logs import format_native_deletes, format_native_puts
 from lakeindex.metadata.records import decode_record, own_schema
-from lakeindex.metadata.slices import LogForm, log_name, parse_log
+from lakeindex.metadata.slices import LogForm, instants_of_files, log_name, parse_log
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage.port import ObjectMeta
 from tests.unit.metadata.test_upkeep import RECORD, Kept, loose, time_of
@@ -114,6 +114,18 @@ def test_logs_of_hudis_own_writer_say_what_ours_do() -> None:
         assert kept.files == {"f10": 10, "f20": 20}
         kept.compact()
     assert not [log for one in kept.view.slices(RECORD_INDEX) for log in one.logs]
+
+
+def test_an_instant_stays_on_the_timeline_as_long_as_a_log_has_it_in_its_name() -> None:
+    kept = three_deltas()
+    assert {time_of(10), time_of(20)} <= instants_of_files(kept.table)
+    kept.compact()
+    put(kept, 30, PartitionChange({"k9": RECORD}))
+    assert time_of(10) in instants_of_files(kept.table)
+    compacted = compaction.last_compaction(kept.view.timeline)
+    kept.compact()
+    assert time_of(10) in {log.rpartition("/")[2].split("_")[2] for log in compaction.clean(kept.view) if "log" in log}
+    assert instants_of_files(kept.table) & {time_of(10), time_of(20), compacted} == {compacted}
 
 
 @pytest.mark.parametrize("seed", range(3))
