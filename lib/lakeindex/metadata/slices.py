@@ -35,7 +35,7 @@ _BASE: Final = re.compile(r"(?P<group>.+)_(?P<token>[0-9-]+)_(?P<instant>[0-9]+)
 _LOG: Final = re.compile(r"\.(?P<group>.+)_(?P<instant>[0-9]+)\.log\.(?P<number>[0-9]+)_(?P<token>[0-9-]+)", re.ASCII)
 _NATIVE: Final = re.compile(
     r"(?P<group>.+)_(?P<token>[0-9]+-[0-9]+-[0-9]+)_(?P<instant>[0-9]+)_(?P<number>[0-9]+)"
-    r"\.(?P<form>(?:log|deletes|cdc)\.[^.]+)",
+    r"\.(?P<form>[^.]+\.[^.]+)",
     re.ASCII,
 )
 

@@ -46,13 +46,14 @@ def test_names_are_those_of_hudi() -> None:
         ),
         f"files-0000-0_0-0-0_{TIME}.hfile": None,
         f".files-0000-0_0-0-0_{TIME}_1.log.hfile.crc": None,
+        f"files-0000-0_0-0-0_{TIME}_1.log.hfile.bak": None,
         ".hoodie_partition_metadata": None,
     }  # fmt: skip
     assert {name: named(name) for name in found} == found
     for name, parts in found.items():
         if parts is not None:
             assert log_name(*parts) == name
-    for form in ("log.parquet", "cdc.hfile", "deletes.lance", "log.vortex"):
+    for form in ("log.parquet", "cdc.hfile", "deletes.lance", "log.vortex", "updates.hfile", "LOG.hfile"):
         with pytest.raises(TableUnsupportedError, match=rf"form {form}.*hoodie\.metadata\.enable=false"):
             named(f"files-0000-0_0-0-0_{TIME}_1.{form}")
 
