@@ -25,7 +25,7 @@ Build = Callable[Concatenate[Path, P], T]
 def made_once(build: Build[P, T]) -> Build[P, T]:
     """For a helper that makes a table in or below a folder that it is given first: it is asked once for the same other arguments.
 
-    What it returns, a table or a tuple with one, is that of the copy; instants and ids of files are those of the table that was copied.
+    What it returns, a table, its path or a tuple with one, is that of the copy; instants and ids of files are those of the table that was copied.
     ``helper.__wrapped__`` makes it anew, run folders and all.
     Not for a helper that is called while a test has put something in the place of the library's functions.
     """
@@ -38,6 +38,7 @@ def made_once(build: Build[P, T]) -> Build[P, T]:
             home = tempfile.mkdtemp(prefix="golden-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT"))
             atexit.register(shutil.rmtree, home, ignore_errors=True)
             origin = Path(home, "t")
+            origin.mkdir()
             kept[key] = origin, build(origin, *args, **options)
         origin, made = kept[key]
         shutil.copytree(origin, folder, dirs_exist_ok=True, ignore=RUN_FOLDERS)
@@ -47,9 +48,10 @@ def made_once(build: Build[P, T]) -> Build[P, T]:
 
 
 def _of_copy(made: Any, origin: str, folder: str) -> Any:
-    if isinstance(made, LakeTable):
-        assert made.uri.startswith(origin)
-        return LakeTable(folder + made.uri.removeprefix(origin))
+    if isinstance(made, (LakeTable, Path)):
+        place = made.uri if isinstance(made, LakeTable) else str(made)
+        assert place.startswith(origin)
+        return type(made)(folder + place.removeprefix(origin))
     return tuple(_of_copy(one, origin, folder) for one in made) if isinstance(made, tuple) else deepcopy(made)
 
 

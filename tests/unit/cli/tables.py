@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.cli_support import Answer, lakeindex
+from tests.golden import made_once
 
 SCHEMA = pa.schema(
     [
@@ -47,6 +48,7 @@ def new_table(folder: Path, *options: str) -> Path:
     return table
 
 
+@made_once
 def table_with(folder: Path, count: int = 60) -> Path:
     """A table that holds rows ``0 .. count - 1``."""
     table = new_table(folder)

@@ -47,7 +47,7 @@ def test_values_of_o(incomplete: str, values: list[str]):
 
 
 def test_runs_the_newest_first_and_instants(tmp_path: Path):
-    table = table_with(tmp_path)
+    table = table_with.__wrapped__(tmp_path)  # its run folder is offered
     time.sleep(0.02)
     lakeindex("upsert", table, batch(tmp_path / "b.parquet", [row(1, ts=2)]), "--batch-id", "second")
     root = f"{table}.lakeindex"
