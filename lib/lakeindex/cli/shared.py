@@ -146,10 +146,13 @@ def say(result: JsonResult, show: Callable[[Screen], None] | None = None, *, as_
         show(screen())
 
 
-def say_compared(ctx: click.Context, found: JsonResult, broken: LakeIndexError | None, *, as_json: bool) -> None:
+def say_compared(
+    ctx: click.Context, found: JsonResult, broken: LakeIndexError | Failure | None, *, as_json: bool
+) -> None:
     """Print all that a comparison found, as JSON with the ``error``; end with the exit code of what is broken."""
     if as_json:
-        error = None if broken is None else Failure.of(broken).as_dict()
+        failure = Failure.of(broken) if isinstance(broken, LakeIndexError) else broken
+        error = None if failure is None else failure.as_dict()
         click.echo(json.dumps({**found.as_dict(), "error": error}))
     else:
         shower(found.shown_by)(screen(), found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
 from lakeindex.errors import LakeIndexError
 from lakeindex.showing.json_result import SCHEMA_VERSION, JsonResult
@@ -38,6 +39,8 @@ class Check:
 @dataclass(frozen=True, slots=True)
 class Diagnosis(JsonResult):
     """All checks, in the order they were made."""
+
+    shown_by: ClassVar[str] = "facts:show_diagnosis"
 
     checks: tuple[Check, ...]
     schema_version: int = SCHEMA_VERSION

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         TableFiles,
         TablePartitions,
     )
+    from lakeindex.doctor.findings import Diagnosis
 
 
 def _line(console: Screen, text: str) -> None:
@@ -141,6 +142,22 @@ def _cells(table: FoundTable, root: str) -> list[str]:
     texts = (kind, table.index_type or "", table.last_commit_time or "")
     health = f"[{colour}]{table.health}[/{colour}]"
     return [escape(_place(table, root)), *map(escape, texts), health, str(table.version or ""), *sizes]
+
+
+_VERDICTS: Final = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+
+
+def show_diagnosis(console: Screen, found: Diagnosis) -> None:
+    """A line a check, and what to do."""
+    grid = Grid(tuple(map(Column, ("", "check", "found", "what to do"))))
+    for check in found.checks:
+        style = _VERDICTS[check.verdict]
+        grid.add_row(
+            f"[{style}]{check.verdict}[/{style}]", escape(check.name), escape(check.found), escape(check.cure or "")
+        )
+    console.print(grid)
+    counts = [f"{sum(check.verdict == verdict for check in found.checks)} {verdict}" for verdict in _VERDICTS]
+    console.print(", ".join(counts))
 
 
 def show_options(console: Screen, options: Iterable[tuple[str, str, str, str]]) -> None:

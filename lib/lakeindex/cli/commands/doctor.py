@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from lakeindex.cli.completion import complete_table
 from lakeindex.cli.group import Failure
-from lakeindex.cli.screen import screen
-from lakeindex.cli.shared import json_option
+from lakeindex.cli.shared import json_option, say_compared
 from lakeindex.errors import UsageError
 
 
@@ -26,18 +23,11 @@ def doctor(ctx: click.Context, table: str | None, spark: bool, write: bool, as_j
     """
     if write and table is None:
         raise UsageError("--write needs a table", culprit="--write", hint="name TABLE, below which a probe is written")
-    from lakeindex.cli.rendering_checks import show_diagnosis
     from lakeindex.doctor.examine import examine
 
     found = examine(table, spark=spark, write=write)
     first = next(iter(found.failed), None)
-    if as_json:
-        error = None
-        if first is not None:
-            failure = Failure(first.error or "UsageError", first.found, first.name, first.cure, first.exit_code)
-            error = failure.as_dict()
-        click.echo(json.dumps({**found.as_dict(), "error": error}))
-    else:
-        show_diagnosis(screen(), found)
+    failure = None
     if first is not None:
-        ctx.exit(first.exit_code)
+        failure = Failure(first.error or "UsageError", first.found, first.name, first.cure, first.exit_code)
+    say_compared(ctx, found, failure, as_json=as_json)
