@@ -31,7 +31,7 @@ class TableVersion:
 VERSION_6: Final = TableVersion(6, LAYOUT_1)
 VERSION_8: Final = TableVersion(8, LAYOUT_2, "Hudi 0.x, and what is built on it")
 VERSION_9: Final = TableVersion(9, LAYOUT_2, "Hudi 0.x and 1.0, and what is built on them")
-VERSION_10: Final = TableVersion(10, LAYOUT_2, "Hudi up to 1.2, and what is built on it")
+VERSION_10: Final = TableVersion(10, LAYOUT_2, "Hudi up to 1.2, hudi-rs up to 0.5, and what is built on them")
 
 SEVERAL_ORDERING_FIELDS: Final = VERSION_9.number
 """From this version on a table may have more than one: Hudi before 1.1, which reads the others, knows one."""
