@@ -100,6 +100,14 @@ def no_waiting_for_the_disk() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def home_of_golden_tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Where ``tests/golden.py`` keeps what it copies."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LAKEINDEX_TESTS_GOLDEN", str(tmp_path_factory.getbasetemp()))
+        yield
+
+
 @pytest.fixture
 def time_leaps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who sleeps by the library's clock wakes at once, and it is that much later: others who stand still are waited for so."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import shutil
 import tempfile
@@ -17,6 +16,8 @@ from tests.builders import Row, batch_of, make_table
 
 P = ParamSpec("P")
 T = TypeVar("T")
+HOME = "LAKEINDEX_TESTS_GOLDEN"
+"""Environment variable: pytest's folder of this session, with which the tables go (``tests/conftest.py``)."""
 RUN_FOLDERS = shutil.ignore_patterns("?*.lakeindex")
 """Beside a table: they name it by its URI, and are not copied."""
 Build = Callable[Concatenate[Path, P], T]
@@ -35,9 +36,7 @@ def made_once(build: Build[P, T]) -> Build[P, T]:
     def copied(folder: Path, *args: P.args, **options: P.kwargs) -> T:
         key = repr((args, sorted(options.items())))
         if key not in kept:
-            home = tempfile.mkdtemp(prefix="golden-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT"))
-            atexit.register(shutil.rmtree, home, ignore_errors=True)
-            origin = Path(home, "t")
+            origin = Path(tempfile.mkdtemp(prefix="golden-", dir=os.environ[HOME]), "t")
             origin.mkdir()
             kept[key] = origin, build(origin, *args, **options)
         origin, made = kept[key]
