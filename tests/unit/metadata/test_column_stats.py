@@ -20,6 +20,7 @@ from lakeindex.metadata.column_stats import (
     column_stats_record,
     deleted_record,
     has_form,
+    holds_range,
     in_wrapper_of,
     merge_column_stats,
     partition_stats_record,
@@ -269,7 +270,17 @@ def test_records_of_both_encodings_are_united_by_what_they_stand_for():
     ints[FIELD]["valueType"] = None
     assert ends(merge_column_stats(ints, loose(1, 2, ValueKind(ValueType.DATE)))) == (-30, 12)
     assert column_range_of(ints, ValueKind(ValueType.DATE)) == a_range(-30, 12, ValueKind(ValueType.DATE))
+    kind = ValueKind(ValueType.DECIMAL, 9, 2)
+    raw = loose(-3 * 10**15, 4 * 10**17, kind)  # likewise, with the scale of the wrapper that they had
+    raw[FIELD]["valueType"] = None
+    assert column_range_of(raw, kind) == a_range(-300, 40_000, kind)
+    for said in (raw, loose(-300, 40_000, kind, V1), loose(-300, 40_000, kind)):
+        for encoding in (V1, V2):
+            assert holds_range(said[FIELD], loose(-300, 40_000, kind, encoding)[FIELD])
+            assert not holds_range(said[FIELD], loose(-301, 40_000, kind, encoding)[FIELD])
+            assert not holds_range(said[FIELD], loose(-300, 40_001, kind, encoding)[FIELD])
     texts = loose("a", "b", ValueKind(ValueType.STRING), V1)
+    assert not holds_range(texts[FIELD], loose(1, 2, INT)[FIELD])
     assert ends(merge_column_stats(texts, loose(1, 2, INT))) == (None, None)
 
 

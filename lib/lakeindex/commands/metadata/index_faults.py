@@ -15,7 +15,7 @@ from typing import Any, Final
 from lakeindex.errors import REPAIR_KEYS
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.metadata.column_stats import FIELD as STATS
-from lakeindex.metadata.column_stats import in_wrapper_of, is_nan, merge_column_stats
+from lakeindex.metadata.column_stats import holds_range, is_nan
 from lakeindex.metadata.indexes.bloom_filters import FIELD as FILTER
 from lakeindex.metadata.indexes.bloom_filters import filter_record
 from lakeindex.metadata.keys import bloom_filter_key
@@ -134,10 +134,7 @@ def _hides(said: Record, record: Record) -> bool:
         return False
     if any(stats[end] is None or is_nan(stats[end]) for end in _ENDS):
         return True
-    is_v1 = stats.get("valueType") is None
-    ends = {end: in_wrapper_of(stats[end], is_so[end]) if is_v1 else stats[end] for end in _ENDS}
-    wider = merge_column_stats(record, {STATS: {**stats, **ends, "isTightBound": False}})[STATS]
-    return any(wider[name] != end for name, end in ends.items())
+    return not holds_range(stats, is_so)
 
 
 def _place_of(stats: Mapping[str, Any]) -> str:
