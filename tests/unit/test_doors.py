@@ -38,6 +38,7 @@ from lakeindex.errors import (
     UsageError,
     first_line,
 )
+from lakeindex.parquet import footer_walk  # noqa: F401 - compiled before a user without rights needs it
 from tests.builders import Row, batch_of, make_table
 from tests.cli_support import lakeindex as command
 from tests.golden import made_once

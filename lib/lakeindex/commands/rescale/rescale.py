@@ -27,7 +27,6 @@ from lakeindex.options.types import WriteConfig
 from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.run.spec import BoundTable
 from lakeindex.run.table_facts import facts_of
-from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import index_change_times, index_record, newest_in_force
 from lakeindex.tasks.runner import Runner
@@ -70,7 +69,7 @@ def rescale_table(
             "say either --buckets or --partition", culprit="--buckets", hint="--partition P=N may be repeated"
         )
     settings = config or WriteConfig()
-    opened = open_for_write(absolute(uri), settings)
+    opened = open_for_write(uri, settings)
     if opened.index.index_type is not IndexType.BUCKET:
         raise UsageError(
             f"table {opened.table.name} has the index {opened.index.index_type}, which has no buckets",
@@ -112,7 +111,7 @@ def migrate_to_buckets(
         TableCorruptError, ConflictError, InvariantError: as :func:`rescale_table`.
     """
     settings = config or WriteConfig()
-    opened = open_for_write(absolute(uri), settings)
+    opened = open_for_write(uri, settings)
     if opened.index.index_type is IndexType.BUCKET:
         raise UsageError(
             f"table {opened.table.name} has buckets already",

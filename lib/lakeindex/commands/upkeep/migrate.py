@@ -32,7 +32,6 @@ from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.index.in_metadata import is_in_metadata
 from lakeindex.showing.json_result import TableResult
-from lakeindex.storage.paths import absolute
 from lakeindex.table.binding import new_index
 from lakeindex.table.columns import table_schema, virtual_keys
 from lakeindex.table.handle import Table
@@ -132,7 +131,7 @@ def migrate_index(
     started = time.perf_counter()
     pairs = {key: text for key, text in (options or {}).items() if key != "hoodie.index.type"}
     plain = _plain(pairs)
-    table, before = open_and_retry(absolute(uri), plain, lambda opened: (opened.table, opened.index))
+    table, before = open_and_retry(uri, plain, lambda opened: (opened.table, opened.index))
     target = new_index(index_type, parse_options(pairs), table.properties.key_fields)
     check_virtual_index(table.properties, index_type)
     done, notes = _Done(), list[str]()
