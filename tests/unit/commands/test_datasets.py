@@ -13,10 +13,12 @@ import pyarrow.dataset as ds
 
 from lakeindex.api.table import LakeTable, open_table
 from tests.builders import Row, batch_of, content_of, make_table
+from tests.golden import made_once
 
 PARTITIONS = 40
 
 
+@made_once
 def many_files(folder: Path) -> LakeTable:
     table = make_table(folder / "t")
     table.upsert(batch_of([Row(f"k{n:03d}", f"d{n % PARTITIONS}", 1, "x") for n in range(200)]))

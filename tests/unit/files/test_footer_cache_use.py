@@ -17,6 +17,7 @@ from lakeindex.options.parse import parse_options
 from lakeindex.run.summary import RunSummary, StageSummary
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, content_of, make_table
+from tests.golden import made_once
 from tests.meanwhile import Meanwhile
 
 ALONE = "hoodie.bloom.index.use.metadata"
@@ -34,10 +35,16 @@ def _nothing_remembered() -> Iterator[None]:
 
 def table_of(folder: Path, files: int) -> LakeTable:
     """A table with so many files, written by one commit."""
+    table = written(folder, files)
+    footer_cache._remembered.clear()
+    return table
+
+
+@made_once
+def written(folder: Path, files: int) -> LakeTable:
     table = make_table(folder / "t")
     rows = [Row(f"k{n:05d}", "x", 1, "v") for n in range(files * ROWS_A_FILE)]
     assert table.upsert(batch_of(rows), options=SMALL).files_created == files
-    footer_cache._remembered.clear()
     return table
 
 

@@ -32,6 +32,7 @@ from lakeindex.run.summary import RunSummary
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
+from tests.golden import made_once
 from tests.told_tables import as_it_is, tell
 from tests.vectors_support import table_names, unpack_table
 
@@ -56,11 +57,17 @@ def rows(numbers: list[int], ts: int) -> list[Row]:
 
 def table_of(folder: Path) -> tuple[LakeTable, Oracle]:
     """A table of six files, of which nothing is cached."""
+    table, oracle = written(folder)
+    forget(table)
+    return table, oracle
+
+
+@made_once
+def written(folder: Path) -> tuple[LakeTable, Oracle]:
     table, oracle = make_table(folder / "t"), Oracle()
     first = rows(list(range(FILES * ROWS_A_FILE)), 1)
     assert table.upsert(batch_of(first), options=SMALL).files_created == FILES
     oracle.apply(first)
-    forget(table)
     return table, oracle
 
 
