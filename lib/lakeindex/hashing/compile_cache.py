@@ -25,10 +25,18 @@ def njit_inline(function: _F) -> _F:
 
 
 def njit_kernel(*signature: Any) -> Callable[[_F], _F]:
-    """Compile for one signature, without the interpreter's lock; the machine code is cached beside the module."""
+    """Compile for one signature, without the interpreter's lock; the machine code is cached beside the module, in
+    the user's cache, or, where neither can be written, not at all.
+    """
 
     def decorate(function: _F) -> _F:
-        compiled = numba.njit(numba.void(*signature), nogil=True, cache=True, boundscheck=False)(function)
+        types = numba.void(*signature)
+        try:
+            compiled = numba.njit(types, nogil=True, cache=True, boundscheck=False)(function)
+        except RuntimeError as error:
+            if "no locator available" not in str(error):
+                raise
+            compiled = numba.njit(types, nogil=True, boundscheck=False)(function)
         return cast(_F, compiled)
 
     return decorate

@@ -10,11 +10,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba import types
+from numba.core import caching
+from numba.core.errors import TypingError
 
 from lakeindex.bloom import filter as plain_loops
 from lakeindex.bloom import kernels
 from lakeindex.hashing import murmur_kernels, plain_murmur
 from lakeindex.hashing.arrow import StringBuffers, string_buffers
+from lakeindex.hashing.compile_cache import compiled
 from lakeindex.hashing.loops import Loop
 from tests.strategies import any_texts
 
@@ -90,3 +94,19 @@ def test_a_loop_that_was_loaded_before_is_compiled_at_once() -> None:
     loop.preload()
     loop.run(1)
     assert done == ["compiled"]
+
+
+def test_where_no_cache_can_be_written_loops_are_compiled_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container whose files and home cannot be written."""
+    monkeypatch.setattr(caching.CompileResultCacheImpl, "_locator_classes", [])
+    signature = (types.int64, types.Array(types.int64, 1, "C"))
+    out = np.zeros(1, np.int64)
+    compiled(_twice, *signature)(21, out)
+    assert out.tolist() == [42]
+    monkeypatch.undo()
+    with pytest.raises(TypingError):  # what else is wrong is not taken for that
+        compiled(_twice, types.unicode_type, types.Array(types.int64, 1, "C"))
+
+
+def _twice(value: int, out: np.ndarray) -> None:
+    out[0] = 2 * value
