@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakeindex.api.scan import Scan
@@ -71,17 +71,25 @@ def wide_rows(numbers: range, ts: int = 1) -> pa.Table:
     return pa.Table.from_pylist([row(n) for n in numbers], schema=WIDE)
 
 
-@pytest.fixture(scope="module", params=["BLOOM", "RECORD_INDEX", "BUCKET"])
-def wide(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> LakeTable:
-    """600 rows in 3 partitions, several files each, several row groups a file; then a second commit."""
-    folder = tmp_path_factory.mktemp("wide") / "t"
-    options = {"hoodie__index__type": request.param}
-    if request.param == "BUCKET":
-        options["hoodie__bucket__index__num__buckets"] = "4"
-    table = make_table(folder, schema=WIDE, **options)
-    table.upsert(wide_rows(range(600)), options=OPTIONS)
-    table.upsert(wide_rows(range(100, 130), ts=2), options=OPTIONS)
-    return table
+@pytest.fixture(scope="module")
+def wide_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], LakeTable]:
+    """By index: 600 rows in 3 partitions, several files each, several row groups a file; then a second commit."""
+
+    @functools.cache
+    def made(index: str) -> LakeTable:
+        options = {"hoodie__bucket__index__num__buckets": "4"} if index == "BUCKET" else {}
+        folder = tmp_path_factory.mktemp("wide") / "t"
+        table = make_table(folder, schema=WIDE, hoodie__index__type=index, **options)
+        table.upsert(wide_rows(range(600)), options=OPTIONS)
+        table.upsert(wide_rows(range(100, 130), ts=2), options=OPTIONS)
+        return table
+
+    return made
+
+
+@pytest.fixture(params=["BLOOM", "RECORD_INDEX", "BUCKET"])
+def wide(request: pytest.FixtureRequest, wide_of: Callable[[str], LakeTable]) -> LakeTable:
+    return wide_of(request.param)
 
 
 @functools.cache
@@ -152,7 +160,7 @@ def same(one: pa.Table, other: pa.Table) -> bool:
     return sorted(map(repr, one.to_pylist())) == sorted(map(repr, other.to_pylist()))
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.sampled_from(CONDITIONS), min_size=2, max_size=3),
     st.sampled_from([" AND ", " OR "]),
