@@ -139,15 +139,33 @@ def forget_pending(view: MetadataView, time: str) -> None:
     _remove(view.table.storage, [view.timeline.path(one) for one in files if not one.is_completed])
 
 
-def is_compacted(view: MetadataView, time: str) -> bool:
-    """Whether a completed delta commit went into base files already: undoing it would change nothing there."""
-    done = view.timeline.completed_write(time)
-    if done is None or done.action != names.DELTA_COMMIT:
+def is_taken_in(view: MetadataView, time: str) -> bool:
+    """Whether base files say already what a write changed, so that to undo its delta commit would change nothing there:
+    a compaction took it in, or a partition was made when the write was completed.
+
+    Args:
+        time: instant of the write.
+    """
+    delta, write = view.timeline.completed_write(time), view.data.completed_write(time)
+    told = delta or write
+    if told is None or (delta is not None and delta.action != names.DELTA_COMMIT):
         return False
-    compactions = [one.time for one in view.timeline.completed_writes if one.action == names.COMMIT]
-    return any((done.completion_time or time) < compaction for compaction in compactions)
+    moment = told.completion_time or time
+    for one in view.timeline.completed_writes:
+        if one.action == names.COMMIT and moment < one.time:
+            return True
+        if write is not None and _is_build(one) and (write.completion_time or time) < (one.completion_time or one.time):
+            return True
+    return False
 
 
+def _is_build(instant: Instant) -> bool:
+    """Whether partitions are made at instants of its kind: see :func:`free_instant` of build."""
+    is_of_none = len(instant.time) > names.TIME_DIGITS or instant.time < _FIRST_YEAR
+    return instant.action == names.DELTA_COMMIT and is_of_none
+
+
+_FIRST_YEAR: Final = "0001"
 _PENDING: Final = (InstantState.REQUESTED, InstantState.INFLIGHT)
 
 

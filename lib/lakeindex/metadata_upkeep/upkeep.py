@@ -2,8 +2,8 @@
 
 A commit's delta commit is written between the verdict and the commit: it does not count before the commit is there, and
 whoever finds the verdict writes it. A rollback takes it back while the instant is still pending: readers that meet the
-delta commit of an instant that is gone take it for valid. Of what a compaction has taken in the rollback says the
-opposite, in a delta commit of its own and before the commit disappears.
+delta commit of an instant that is gone take it for valid. Of what a compaction has taken in, or a partition was made
+with, the rollback says the opposite, in a delta commit of its own and before the commit disappears.
 
 What an action changes in every partition of the metadata table follows from what the action says it did, and from the
 files: whoever finishes the action of a writer that died finds the same.
@@ -313,7 +313,7 @@ def keep_deletion(context: WriteContext, time: str, paths: Iterable[str]) -> str
 
 
 def announce_rollback(context: WriteContext, time: str, rollback: str, paths: Iterable[str]) -> str | None:
-    """Write the delta commit of a rollback of what went into base files of the metadata table: where keys are again,
+    """Write the delta commit of a rollback of what stands in base files of the metadata table: where keys are again,
     and which files are gone. It counts as soon as the instant is not completed any more, so that no reader meets the
     table without the commit and the metadata table with it.
 
@@ -326,7 +326,7 @@ def announce_rollback(context: WriteContext, time: str, rollback: str, paths: It
         When the delta commit was completed, if there is one; None in timeline layout 1.
     """
     view = metadata_view(context)
-    if view is None or not delta_commit.is_compacted(view, time):
+    if view is None or not (view.timeline.find(rollback) or delta_commit.is_taken_in(view, time)):
         return None
     after = MetadataView(view.table, view.timeline, view.data.without_completed(time))
     properties = context.table.properties

@@ -1,7 +1,7 @@
 """Rolling an instant back, the way Hudi does, resumable after a kill at any call.
 
 The order, which is Hudi's: ``<t>.rollback.requested`` (an Avro plan), ``<t>.rollback.inflight``; then, if a compaction
-of the metadata table has taken the instant in, what is true without it; the
+of the metadata table has taken the instant in, or a partition of it was made after it, what is true without it; the
 instant's completed file, if it has one (readers stop seeing it), its delta commit, its data files,
 its inflight and requested files; then ``<t>.rollback``. Data files are found by markers *and* by listing. Two things
 of ours come before: the claim (so that recovery finds what was left half-done) and the verdict (so that the instant can
