@@ -84,7 +84,7 @@ def test_five_jobs_tell_their_start_up_by_stage_and_in_sum(tmp_path: Path):
     assert [stage.name for stage in run.stages] == list(Stage)
     assert run.startup_seconds == pytest.approx(sum(stage.startup_seconds for stage in run.stages), abs=0.001)
     for stage, wall in zip(run.stages, walls, strict=True):
-        assert 1 < stage.startup_seconds < wall  # a JVM, Python, the library, and where it has tasks a session
+        assert 0.2 < stage.startup_seconds < wall  # a JVM, Python, the library, and where it has tasks a session
         assert stage.seconds + stage.startup_seconds + stage.waiting_seconds + stage.other_seconds <= wall
     assert run.stages[0].startup_seconds > run.stages[0].seconds
     assert [stage["startup_seconds"] for stage in stages[:-1]] == [stage.startup_seconds for stage in run.stages[:-1]]
