@@ -297,7 +297,7 @@ _SLOW_TO_LOAD = """
 import sys, time
 class Slow:
     def find_spec(self, name, *_):
-        if name == "numba":
+        if name == "lakeindex.conductor.upsert":
             time.sleep(0.2)
 sys.meta_path.insert(0, Slow())
 """
@@ -313,7 +313,7 @@ print(json.dumps({"run": json.loads(run.to_json()), "wall": time.perf_counter() 
 
 
 def test_both_doors_tell_what_they_load_from_work(table: lakeindex.LakeTable, tmp_path: Path):
-    """A command's start-up begins with its process, that of a call with the call; kernels count as start-up in both."""
+    """A command's start-up begins with its process, that of a call with the call; what is imported late counts in both."""
     pq.write_table(rows(60_000, 2), tmp_path / "b.parquet")
     for script, words in ((_COMMAND, ["upsert", table.uri, str(tmp_path / "b.parquet"), "--json"]),
                           (_SCRIPT, [table.uri, str(tmp_path / "b.parquet")])):  # fmt: skip
