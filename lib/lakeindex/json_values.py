@@ -28,13 +28,14 @@ def json_of(value: Any) -> Any:
         A new dict of its fields by name.
     """
     kind: Any = type(value)
+    if kind in _LEAVES:  # most values are: no more is asked of them
+        return value
     if hasattr(kind, "__dataclass_fields__"):
-        found = ((name, getattr(value, name)) for name in _names(kind))
-        return {name: one if type(one) in _LEAVES else json_of(one) for name, one in found}
+        return {name: json_of(getattr(value, name)) for name in _names(kind)}
     if kind is tuple or kind is list:
         return kind(map(json_of, value))
     if isinstance(value, dict):
-        return {key: one if type(one) in _LEAVES else json_of(one) for key, one in value.items()}
+        return {key: json_of(one) for key, one in value.items()}
     return value
 
 

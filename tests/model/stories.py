@@ -405,7 +405,7 @@ class ServiceStory(WriterStory):
 
     def __init__(self, services: Mapping[str, Service], cast: Sequence[Cast] = (), **options: object) -> None:
         self.services = services
-        super().__init__(GROUPS, cast, objects=with_history(), **options)  # type: ignore[arg-type]
+        super().__init__(GROUPS, cast, objects=with_history(), **options)  # type: ignore[arg-type] # options of its own
 
     def actors(self) -> list[Actor]:
         return [*super().actors(), *(Actor(name, self._serve(name)) for name in self.services)]

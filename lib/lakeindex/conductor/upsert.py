@@ -319,9 +319,8 @@ class _Attempts:
         staged, now = batch.staged_on(_as_now(self._bound, snapshot))
         if not staged.manifest.counters["rows_out"]:
             return nothing_to_do(spec, staged)
-        known = (
-            batch.looked_up if now.facts == self._bound.facts else None
-        )  # nothing is taken over, in no later try either
+        # of other facts nothing is taken over, in no later try either
+        known = batch.looked_up if now.facts == self._bound.facts else None
         self._bound = now
         if known is None or known.lookup.facts["snapshot"] != snapshot_mark(snapshot):
             known = batch.located(now, staged, known)

@@ -16,8 +16,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parents[2]), str(HERE.parents[2] / "lib")]
 
-from lakeindex.format.hfile import HFile  # noqa: E402
-from tests.unit.metadata.test_native_logs import three_deltas  # noqa: E402
+from lakeindex.format.hfile import HFile  # noqa: E402 - the checkout's, by the line above
+from tests.unit.metadata.test_native_logs import three_deltas  # noqa: E402 - as above
 
 FACTS = ["schema", "hudi.log.format.metadata"]
 OUT = HERE.parent / "native_logs"
