@@ -13,7 +13,7 @@ LONG = (
     "tests/model/test_pipeline_faults.py",
     "tests/model/test_pipeline_power.py",
     "tests/unit/metadata/test_wrong_bits.py",
-    "tests/unit/commands/test_bit_flips.py",
+    "tests/unit/operations/test_bit_flips.py",
     "tests/budget/test_budget.py",
 )
 """Files of few tests that take long: first, lest one worker plays them at the end while the other has nothing left."""

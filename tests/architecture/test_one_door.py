@@ -9,12 +9,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2] / "lib" / "lakeindex"
 DOOR = "parquet/read_pages.py"
 NO_BASE_FILES = {
-    "commands/changes/applying.py",  # a feed
-    "commands/advise/sample.py",  # the batch
+    "operations/changes/applying.py",  # a feed
+    "operations/advise/sample.py",  # the batch
     "stages/stage_input/inputs.py",
     "stages/stage_input/input_pieces.py",
-    "commands/upkeep/create_table.py",
-    "commands/rows/key_sets.py",  # a file of keys
+    "operations/upkeep/create_table.py",
+    "operations/rows/key_sets.py",  # a file of keys
     "run/checkpoints.py",  # run folders: a digest each
     "run/chunks.py",
     "stages/stage_input/staged_rows.py",

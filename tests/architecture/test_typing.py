@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RIGHT = """\
 from typing import assert_type
 import lakeindex
-from lakeindex.commands.look.history import History
+from lakeindex.operations.look.history import History
 from lakeindex.run.summary import RunSummary
 
 table = lakeindex.open_table("lake/orders")

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, FloatRect
 
 from lakeindex.cli.demo.story import play
-from lakeindex.commands.look.report_history import table_report
+from lakeindex.operations.look.report_history import table_report
 from lakeindex.report.history_page import render_history
 from lakeindex.report.make_report import advise
 from lakeindex.report.page import render_page

@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 
 from lakeindex import pipeline
 from lakeindex.api.table import LakeTable
-from lakeindex.commands.upkeep.rollback_table import rollback_table
 from lakeindex.errors import IndexNotBuiltError, OptionError, QuarantineExceededError, UsageError
 from lakeindex.files import footer_cache
 from lakeindex.index.registry import index_for
 from lakeindex.index.stored.contract import LocationStore
 from lakeindex.model import IndexType
+from lakeindex.operations.upkeep.rollback_table import rollback_table
 from lakeindex.options.parse import index_spec
 from lakeindex.options.types import WriteConfig
 from lakeindex.tasks.local_runner import LocalRunner

@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakeindex
-from lakeindex.commands.rescale import rescale_run as rescale_tasks
-from lakeindex.commands.rescale.rescale import RescaleSummary, migrate_to_buckets, rescale_table, switch_index
 from lakeindex.errors import LakeIndexError
 from lakeindex.index.bucket.bucket import bucket_of
 from lakeindex.index.bucket.bucket_layout import BucketLayout
 from lakeindex.index.bucket.kind import make_index
 from lakeindex.model import IndexSpec, IndexType
+from lakeindex.operations.rescale import rescale_run as rescale_tasks
+from lakeindex.operations.rescale.rescale import RescaleSummary, migrate_to_buckets, rescale_table, switch_index
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import lakeindex
-from lakeindex.commands.metadata.verify import metadata_verify
 from lakeindex.errors import TimelineChangedError
 from lakeindex.metadata_upkeep.upkeep import check_metadata_table
+from lakeindex.operations.metadata.verify import metadata_verify
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table

@@ -25,8 +25,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 import lakeindex
-from lakeindex.commands.metadata.verify import metadata_verify
 from lakeindex.errors import TableUnsupportedError, UsageError
+from lakeindex.operations.metadata.verify import metadata_verify
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from scripts.interop_env import BUNDLES

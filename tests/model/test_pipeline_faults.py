@@ -12,8 +12,8 @@ from dataclasses import replace
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.commands.rescale.rescale import rescale_table
 from lakeindex.errors import StorageError, TableExistsError
+from lakeindex.operations.rescale.rescale import rescale_table
 from lakeindex.options.parse import parse_options
 from lakeindex.run.summary import RunSummary
 from lakeindex.storage.memory import Call, MemoryStorage

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeindex.commands.metadata.verify import find_faults
 from lakeindex.commit.archiving import entry_key
 from lakeindex.commit.run_records import RunIdentity
 from lakeindex.commit.services.metadata_build import committed_files
@@ -34,6 +33,7 @@ from lakeindex.format.properties import format_properties
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.model import BaseFile, Instant, InstantState
+from lakeindex.operations.metadata.verify import find_faults
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.port import Storage

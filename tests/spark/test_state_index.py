@@ -13,9 +13,9 @@ from pyspark.sql import GroupedData, SparkSession
 if not hasattr(GroupedData, "transformWithState"):
     pytest.skip("this PySpark has no keyed state of rows: docs/versions.md", allow_module_level=True)
 
-from lakeindex.commands.upkeep.rollback_table import rollback_table
 from lakeindex.errors import IndexNotBuiltError, StorageError, UsageError
 from lakeindex.index.keyed import StateSettings
+from lakeindex.operations.upkeep.rollback_table import rollback_table
 from lakeindex.runners.keyed_state import KeyedState
 from lakeindex.runners.spark import SparkRunner
 from lakeindex.runners.spark_session import spark_session

@@ -42,7 +42,7 @@ from lakeindex.parquet import footer_walk  # noqa: F401 - compiled before a user
 from tests.builders import Row, batch_of, make_table
 from tests.cli_support import lakeindex as command
 from tests.golden import made_once
-from tests.unit.commands.tables import unstamped
+from tests.unit.operations.tables import unstamped
 
 NOBODY = 65534
 BATCH = batch_of([Row("a", "x", 1, "1"), Row("b", "x", 1, "1")])

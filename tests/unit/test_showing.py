@@ -11,8 +11,8 @@ from pathlib import Path
 from rich.console import Console
 
 import lakeindex
-from lakeindex.commands.check.violations import Broken, Checked, CheckReport, Violation
-from lakeindex.commands.look.history import History, HistoryEntry
+from lakeindex.operations.check.violations import Broken, Checked, CheckReport, Violation
+from lakeindex.operations.look.history import History, HistoryEntry
 from lakeindex.run.summary import RunSummary, StageSummary
 from lakeindex.showing.facts import facts_of
 from lakeindex.showing.notebook import Shown, shower
@@ -147,7 +147,7 @@ def test_every_result_names_what_prints_it():
         "index.verify",
         "look.find_tables",
     ):
-        import_module(f"lakeindex.commands.{name}")
+        import_module(f"lakeindex.operations.{name}")
     results = all_below(Shown)
     assert len(results) > 30
     assert [kind.__name__ for kind in results if not callable(shower(kind.shown_by))] == []

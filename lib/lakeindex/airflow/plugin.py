@@ -128,7 +128,7 @@ def history_of(dag_id: str, plans: Sequence[DagPlan], wanted: str = "") -> str:
     shown = [one for one in plans if not wanted or one.uri == wanted]
     if len(shown) != 1:
         return history_list(dag_id, [Link(one.table, history_url(dag_id, one.uri)) for one in shown])
-    from lakeindex.commands.look.report_history import table_report
+    from lakeindex.operations.look.report_history import table_report
     from lakeindex.report.history_page import render_history
 
     try:

@@ -23,7 +23,7 @@ from lakeindex.time_spent import accounting, loading
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lakeindex.commands.changes.feed import ChangesRequest
+    from lakeindex.operations.changes.feed import ChangesRequest
     from lakeindex.run.summary import RunSummary
 
 
@@ -62,7 +62,7 @@ class Changes:
         """
         import pyarrow as pa
 
-        from lakeindex.commands.changes.feed import stream_changes
+        from lakeindex.operations.changes.feed import stream_changes
 
         schema, batches = stream_changes(absolute(self.uri), self.request)
         return pa.RecordBatchReader.from_batches(schema, within(batches, StoreOptions.of(self.storage_options)))
@@ -82,7 +82,7 @@ class Changes:
         Raises:
             UsageError: pandas is not installed.
         """
-        from lakeindex.commands.rows.engines import pandas_frame
+        from lakeindex.operations.rows.engines import pandas_frame
 
         return pandas_frame(lambda: self.to_batches().read_all(), how)
 
@@ -107,7 +107,7 @@ def run_apply(uri: str, feed: BatchData, **arguments: Unpack[RunArguments]) -> R
         LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
     """
     with loading():
-        from lakeindex.commands.changes.applying import done_before, mark_empty, marked
+        from lakeindex.operations.changes.applying import done_before, mark_empty, marked
         from lakeindex.run.feeds import Feed
 
     rows = feed if is_spark_frame(feed) else _opened(feed)
@@ -134,7 +134,7 @@ def applied_until(uri: str, source: str) -> str | None:
     Returns:
         None: nothing of it is applied.
     """
-    from lakeindex.commands.changes.applying import applied_to
+    from lakeindex.operations.changes.applying import applied_to
 
     found = applied_to(absolute(uri), absolute(uri_text(source)))
     return None if found is None else found.until
@@ -152,7 +152,7 @@ def _opened(feed: BatchData) -> Any:
 
     paths = paths_in(feed)
     if paths is not None:
-        from lakeindex.commands.changes.applying import feed_in_files
+        from lakeindex.operations.changes.applying import feed_in_files
 
         return feed_in_files(paths)
     if isinstance(feed, pa.Table):
@@ -171,8 +171,8 @@ def _opened(feed: BatchData) -> Any:
 
 def _marked_frame(frame: Any) -> Any:
     """A feed in a Spark DataFrame as a batch."""
-    from lakeindex.commands.changes.applying import mark_expression
-    from lakeindex.commands.changes.feed import COMMIT_INSTANT
+    from lakeindex.operations.changes.applying import mark_expression
+    from lakeindex.operations.changes.feed import COMMIT_INSTANT
     from lakeindex.write.types.avro_schema import CHANGE_TYPE, DELETE_MARK
 
     if CHANGE_TYPE not in frame.columns:

@@ -11,7 +11,7 @@ from lakeindex.error_handling import door
 from lakeindex.storage.options import StoreOptions, using
 
 if TYPE_CHECKING:
-    from lakeindex.commands.look.find_tables import TablesFound
+    from lakeindex.operations.look.find_tables import TablesFound
 
 
 @door
@@ -47,7 +47,7 @@ def find_tables(
         OptionError: a depth below 0.
         InputError: there is nothing at this place.
     """
-    from lakeindex.commands.look.find_tables import find_tables as find
+    from lakeindex.operations.look.find_tables import find_tables as find
 
     with using(StoreOptions.of(storage_options)):
         return find(uri_text(uri), depth=depth, size=size)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakeindex.api.table import LakeTable
-    from lakeindex.commands.look.inspect import TableInspection
-    from lakeindex.commands.look.live_files import LiveFiles, LivePartitions
+    from lakeindex.operations.look.inspect import TableInspection
+    from lakeindex.operations.look.live_files import LiveFiles, LivePartitions
     from lakeindex.report.compared_runs import Comparison
     from lakeindex.report.run_report import RunReport
     from lakeindex.report.table_report import TableReport
@@ -32,7 +32,7 @@ def schema(table: LakeTable) -> pa.Schema:
     Raises:
         TableUnsupportedError: the table is empty and was made without columns.
     """
-    from lakeindex.commands.look.live_files import columns_of
+    from lakeindex.operations.look.live_files import columns_of
 
     return columns_of(table.uri)
 
@@ -44,7 +44,7 @@ def properties(table: LakeTable) -> dict[str, str]:
     >>> orders.properties["hoodie.table.recordkey.fields"]
     'id'
     """
-    from lakeindex.commands.look.live_files import table_entries
+    from lakeindex.operations.look.live_files import table_entries
 
     return table_entries(table.uri).properties
 
@@ -73,7 +73,7 @@ def count(
     Raises:
         UsageError: no such partition, or a point in time that the history does not reach.
     """
-    from lakeindex.commands.look.live_files import count_rows
+    from lakeindex.operations.look.live_files import count_rows
 
     return count_rows(table.uri, partition=partition, as_of=point_text(as_of, "as_of"), options=options).rows
 
@@ -100,7 +100,7 @@ def files(
     Raises:
         UsageError: as of :meth:`count`.
     """
-    from lakeindex.commands.look.live_files import LiveFiles, live_files
+    from lakeindex.operations.look.live_files import LiveFiles, live_files
 
     found = live_files(table.uri, partition=partition, as_of=point_text(as_of, "as_of"), options=options)
     return LiveFiles(found.files)
@@ -120,7 +120,7 @@ def partitions(table: LakeTable, *, as_of: PointInTime | None = None, options: O
     Raises:
         UsageError: as of :meth:`count`.
     """
-    from lakeindex.commands.look.live_files import LivePartitions, live_partitions
+    from lakeindex.operations.look.live_files import LivePartitions, live_partitions
 
     return LivePartitions(live_partitions(table.uri, as_of=point_text(as_of, "as_of"), options=options).partitions)
 
@@ -133,7 +133,7 @@ def inspect(table: LakeTable) -> TableInspection:
     >>> str(seen.index_type), seen.rows, seen.writable
     ('BLOOM', 2, True)
     """
-    from lakeindex.commands.look.inspect import inspect_table
+    from lakeindex.operations.look.inspect import inspect_table
 
     return inspect_table(table.uri)
 
@@ -172,7 +172,7 @@ def report_history(table: LakeTable, *, checkpoints: PathText | None = None) -> 
     Args:
         checkpoints: as of :meth:`report`.
     """
-    from lakeindex.commands.look.report_history import table_report
+    from lakeindex.operations.look.report_history import table_report
 
     return table_report(table.uri, run_folders(checkpoints, table.uri))
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakeindex.commands.rows.request import ScanReport, ScanRequest
-    from lakeindex.commands.rows.scan import Scanner
+    from lakeindex.operations.rows.request import ScanReport, ScanRequest
+    from lakeindex.operations.rows.scan import Scanner
     from lakeindex.tasks.runner import Runner
 
 
@@ -99,7 +99,7 @@ class Scan:
         Raises:
             UsageError: pandas is not installed.
         """
-        from lakeindex.commands.rows.engines import pandas_frame
+        from lakeindex.operations.rows.engines import pandas_frame
 
         return pandas_frame(self._scanner().rows, how)
 
@@ -110,7 +110,7 @@ class Scan:
         Raises:
             UsageError: Polars is not installed.
         """
-        from lakeindex.commands.rows.engines import polars_frame
+        from lakeindex.operations.rows.engines import polars_frame
 
         return polars_frame(self._scanner().plan())
 
@@ -125,7 +125,7 @@ class Scan:
         Raises:
             UsageError: DuckDB is not installed.
         """
-        from lakeindex.commands.rows.engines import duckdb_relation
+        from lakeindex.operations.rows.engines import duckdb_relation
 
         return duckdb_relation(self._scanner().plan(), connection)
 
@@ -138,7 +138,7 @@ class Scan:
             UsageError: a file of before a schema change stores a column in a type that Arrow converts in another way
                 than Hudi, or ``since`` is asked for.
         """
-        from lakeindex.commands.rows.engines import dataset_of
+        from lakeindex.operations.rows.engines import dataset_of
 
         return dataset_of(self._scanner().plan())
 
@@ -169,7 +169,7 @@ class Scan:
         return self._scanner().explain(analyze=analyze)
 
     def _repr_html_(self) -> str:
-        from lakeindex.commands.look.table_card import show_first_rows
+        from lakeindex.operations.look.table_card import show_first_rows
         from lakeindex.showing.notebook import html_of
 
         return html_of(show_first_rows, self.head)
@@ -179,7 +179,7 @@ class Scan:
             return self.to_batches().__arrow_c_stream__(requested_schema)
 
     def _scanner(self) -> Scanner:
-        from lakeindex.commands.rows.scan import Scanner
+        from lakeindex.operations.rows.scan import Scanner
         from lakeindex.tasks.local_runner import LocalRunner
 
         return Scanner(absolute(self.uri), self.request, self._runner or LocalRunner(0))

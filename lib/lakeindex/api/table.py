@@ -40,19 +40,19 @@ if TYPE_CHECKING:
 
     from lakeindex.api.changes import Changes
     from lakeindex.api.scan import Scan
-    from lakeindex.commands.advise.advise import Advice
-    from lakeindex.commands.check.violations import CheckReport
-    from lakeindex.commands.index.index import IndexBuilt, IndexDropped, IndexStatus
-    from lakeindex.commands.index.verify import IndexVerified
-    from lakeindex.commands.look.history import History
-    from lakeindex.commands.metadata.metadata import MetadataBuilt, MetadataDropped, MetadataStatus
-    from lakeindex.commands.metadata.verify import MetadataVerified
-    from lakeindex.commands.rows.get import GetResult
-    from lakeindex.commands.rows.key_sets import KeySet
-    from lakeindex.commands.upkeep.clean_table import ArchiveSummary, CleanSummary
-    from lakeindex.commands.upkeep.maintain import MaintenanceSummary
-    from lakeindex.commands.upkeep.migrate import IndexMigrated
-    from lakeindex.commands.upkeep.rollback_table import RollbackSummary
+    from lakeindex.operations.advise.advise import Advice
+    from lakeindex.operations.check.violations import CheckReport
+    from lakeindex.operations.index.index import IndexBuilt, IndexDropped, IndexStatus
+    from lakeindex.operations.index.verify import IndexVerified
+    from lakeindex.operations.look.history import History
+    from lakeindex.operations.metadata.metadata import MetadataBuilt, MetadataDropped, MetadataStatus
+    from lakeindex.operations.metadata.verify import MetadataVerified
+    from lakeindex.operations.rows.get import GetResult
+    from lakeindex.operations.rows.key_sets import KeySet
+    from lakeindex.operations.upkeep.clean_table import ArchiveSummary, CleanSummary
+    from lakeindex.operations.upkeep.maintain import MaintenanceSummary
+    from lakeindex.operations.upkeep.migrate import IndexMigrated
+    from lakeindex.operations.upkeep.rollback_table import RollbackSummary
     from lakeindex.predicates.predicate import Condition
     from lakeindex.run.summary import RunSummary
     from lakeindex.tasks.progress_bars import ProgressChoice
@@ -95,7 +95,7 @@ class LakeTable(TableOperations):
 
     @in_its_stores
     def _repr_html_(self) -> str:
-        from lakeindex.commands.look.table_card import show_table
+        from lakeindex.operations.look.table_card import show_table
         from lakeindex.showing.notebook import html_of
 
         return html_of(show_table, self.uri)
@@ -147,7 +147,7 @@ class LakeTable(TableOperations):
             options: ``hoodie.metadata.enable=false`` lists folders, where a metadata table would name the files.
         """
         from lakeindex.api.scan import Scan
-        from lakeindex.commands.rows.request import ScanRequest
+        from lakeindex.operations.rows.request import ScanRequest
 
         if meta is None:
             warnings.warn(_META_WILL_GO, FutureWarning, stacklevel=4)
@@ -189,8 +189,8 @@ class LakeTable(TableOperations):
         Returns:
             ``.rows``, ``.missing`` keys, and a ``.report`` of what was read.
         """
-        from lakeindex.commands.rows.get import get_rows
-        from lakeindex.commands.rows.request import ScanRequest
+        from lakeindex.operations.rows.get import get_rows
+        from lakeindex.operations.rows.request import ScanRequest
 
         request = ScanRequest(
             columns=names_of(columns, "columns"),
@@ -233,7 +233,7 @@ class LakeTable(TableOperations):
             options: options that the index needs; ``hoodie.metadata.enable=false`` lists folders.
         """
         from lakeindex.api.scan import Scan
-        from lakeindex.commands.rows.request import ScanRequest
+        from lakeindex.operations.rows.request import ScanRequest
 
         request = ScanRequest(
             columns=names_of(columns, "columns"),
@@ -277,7 +277,7 @@ class LakeTable(TableOperations):
         from dataclasses import replace
 
         from lakeindex.api.changes import Changes
-        from lakeindex.commands.changes.feed import ChangesRequest, resolved
+        from lakeindex.operations.changes.feed import ChangesRequest, resolved
 
         asked = ChangesRequest(
             since=point_text(since, "since"),
@@ -300,7 +300,7 @@ class LakeTable(TableOperations):
             checkpoints: root of the run folders, for the error of the last runs' estimates.
         """
         from lakeindex.api.rows import all_rows
-        from lakeindex.commands.advise.advise import advise
+        from lakeindex.operations.advise.advise import advise
 
         paths = paths_in(data)
         batch: Any = all_rows(data) if paths is None else [absolute(path) for path in paths]
@@ -334,7 +334,7 @@ class LakeTable(TableOperations):
         >>> [(one.operation, one.inserts, one.deletes) for one in orders.history()]
         [('DELETE', 0, 1), ('UPSERT', 2, 0)]
         """
-        from lakeindex.commands.look.history import table_history
+        from lakeindex.operations.look.history import table_history
 
         return table_history(self.uri)
 
@@ -347,7 +347,7 @@ class LakeTable(TableOperations):
             index_type: which index; by default the one that the table is bound to.
             **arguments: ``options``, ``checkpoints``, ``runner``, ``master`` and ``progress``, as of :func:`run`.
         """
-        from lakeindex.commands.index.index import build_index
+        from lakeindex.operations.index.index import build_index
 
         return build_index(self.uri, index_type=index_type, **_index_arguments(self.uri, arguments))
 
@@ -355,7 +355,7 @@ class LakeTable(TableOperations):
     @names_of_arguments(IndexArguments)
     def index_drop(self, index_type: str | None = None, **arguments: Unpack[IndexArguments]) -> IndexDropped:
         """Remove a stored index; arguments as of :meth:`index_build`."""
-        from lakeindex.commands.index.index import drop_index
+        from lakeindex.operations.index.index import drop_index
 
         return drop_index(self.uri, index_type=index_type, **_index_arguments(self.uri, arguments))
 
@@ -365,7 +365,7 @@ class LakeTable(TableOperations):
         """Compare every entry of a stored index with the keys in the live files;
         arguments as of :meth:`index_build`.
         """
-        from lakeindex.commands.index.verify import verify_index
+        from lakeindex.operations.index.verify import verify_index
 
         return verify_index(self.uri, index_type=index_type, **_index_arguments(self.uri, arguments))
 
@@ -373,7 +373,7 @@ class LakeTable(TableOperations):
     @names_of_arguments(IndexArguments)
     def index_status(self, index_type: str | None = None, **arguments: Unpack[IndexArguments]) -> IndexStatus:
         """The state of a stored index; arguments as of :meth:`index_build`."""
-        from lakeindex.commands.index.index import index_status
+        from lakeindex.operations.index.index import index_status
 
         return index_status(self.uri, index_type=index_type, **_index_arguments(self.uri, arguments))
 
@@ -390,7 +390,7 @@ class LakeTable(TableOperations):
             force: consider every pending instant of another writer dead.
             **arguments: as of :meth:`index_build`; options that are bound with the index are bound again.
         """
-        from lakeindex.commands.upkeep.migrate import migrate_index
+        from lakeindex.operations.upkeep.migrate import migrate_index
 
         wanted = parse_options({"hoodie.index.type": to}).index_type
         if wanted is None:
@@ -413,7 +413,7 @@ class LakeTable(TableOperations):
         Raises:
             MetadataTableError: it has them.
         """
-        from lakeindex.commands.metadata.metadata import metadata_build
+        from lakeindex.operations.metadata.metadata import metadata_build
 
         return metadata_build(
             self.uri, names_of(partitions, "partitions") or (), parse_options(options or {}), force=force
@@ -430,14 +430,14 @@ class LakeTable(TableOperations):
         Raises:
             MetadataTableError: it has no such partition.
         """
-        from lakeindex.commands.metadata.metadata import metadata_drop
+        from lakeindex.operations.metadata.metadata import metadata_drop
 
         return metadata_drop(self.uri, names_of(partitions, "partitions") or (), parse_options(options or {}))
 
     @in_its_stores
     def metadata_status(self) -> MetadataStatus:
         """Which partitions the metadata table has, their size, and its newest compaction."""
-        from lakeindex.commands.metadata.metadata import metadata_status
+        from lakeindex.operations.metadata.metadata import metadata_status
 
         return metadata_status(self.uri)
 
@@ -448,7 +448,7 @@ class LakeTable(TableOperations):
         Raises:
             MetadataTableError: there is none.
         """
-        from lakeindex.commands.metadata.verify import metadata_verify
+        from lakeindex.operations.metadata.verify import metadata_verify
 
         return metadata_verify(self.uri)
 
@@ -463,7 +463,7 @@ class LakeTable(TableOperations):
         >>> orders.check().ok
         True
         """
-        from lakeindex.commands.check.check import check_table
+        from lakeindex.operations.check.check import check_table
 
         return check_table(self.uri, chosen_runner(0, {"progress": progress}), deep=deep)
 
@@ -476,7 +476,7 @@ class LakeTable(TableOperations):
             force: consider every pending instant of another writer dead.
             options: ``hoodie.*`` and ``lakeindex.*`` options.
         """
-        from lakeindex.commands.upkeep.rollback_table import rollback_table
+        from lakeindex.operations.upkeep.rollback_table import rollback_table
 
         return rollback_table(self.uri, instant, parse_options(options or {}), force=force)
 
@@ -500,7 +500,7 @@ class LakeTable(TableOperations):
             force: consider every pending instant of another writer dead.
             options: ``hoodie.*`` and ``lakeindex.*`` options.
         """
-        from lakeindex.commands.upkeep import clean_table as cleaning
+        from lakeindex.operations.upkeep import clean_table as cleaning
 
         return cleaning.clean(self.uri, keep_commits, parse_options(options or {}), dry_run=dry_run, force=force)
 
@@ -521,7 +521,7 @@ class LakeTable(TableOperations):
             force: consider every pending instant of another writer dead.
             options: ``hoodie.*`` and ``lakeindex.*`` options.
         """
-        from lakeindex.commands.upkeep import clean_table as cleaning
+        from lakeindex.operations.upkeep import clean_table as cleaning
 
         return cleaning.archive(self.uri, keep_commits, parse_options(options or {}), dry_run=dry_run, force=force)
 
@@ -544,7 +544,7 @@ class LakeTable(TableOperations):
             options: ``hoodie.*`` and ``lakeindex.*`` options.
             checkpoints: root of the run folders; by default ``<table>.lakeindex`` beside the table.
         """
-        from lakeindex.commands.upkeep import maintain as maintaining
+        from lakeindex.operations.upkeep import maintain as maintaining
 
         where, runner = run_folders(checkpoints, self.uri), chosen_runner(0, {})
         named = names_of(steps, "steps")

@@ -11,8 +11,9 @@ from lakeindex.showing.notebook import Screen
 from lakeindex.showing.text import human_bytes
 
 if TYPE_CHECKING:
-    from lakeindex.commands.look.find_tables import FoundTable, TablesFound
-    from lakeindex.commands.look.live_files import (
+    from lakeindex.doctor.findings import Diagnosis
+    from lakeindex.operations.look.find_tables import FoundTable, TablesFound
+    from lakeindex.operations.look.live_files import (
         LiveFile,
         LivePartition,
         TableColumns,
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
         TableFiles,
         TablePartitions,
     )
-    from lakeindex.doctor.findings import Diagnosis
 
 
 def _line(console: Screen, text: str) -> None:

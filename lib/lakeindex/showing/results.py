@@ -13,17 +13,17 @@ from lakeindex.showing.notebook import Screen
 from lakeindex.showing.text import human_bytes
 
 if TYPE_CHECKING:
-    from lakeindex.commands.advise.advise import Advice
-    from lakeindex.commands.changes.feed import ChangesSummary
-    from lakeindex.commands.check.violations import CheckReport
-    from lakeindex.commands.look.history import HistoryEntry, TableHistory
-    from lakeindex.commands.look.inspect import Column, SizeBucket, TableInspection
-    from lakeindex.commands.rows.get import GetResult
-    from lakeindex.commands.rows.scan import ReadSummary
-    from lakeindex.commands.upkeep.clean_table import ArchiveSummary, CleanSummary
-    from lakeindex.commands.upkeep.create_table import CreatedTable
-    from lakeindex.commands.upkeep.maintain import MaintenanceSummary
-    from lakeindex.commands.upkeep.rollback_table import RollbackSummary
+    from lakeindex.operations.advise.advise import Advice
+    from lakeindex.operations.changes.feed import ChangesSummary
+    from lakeindex.operations.check.violations import CheckReport
+    from lakeindex.operations.look.history import HistoryEntry, TableHistory
+    from lakeindex.operations.look.inspect import Column, SizeBucket, TableInspection
+    from lakeindex.operations.rows.get import GetResult
+    from lakeindex.operations.rows.scan import ReadSummary
+    from lakeindex.operations.upkeep.clean_table import ArchiveSummary, CleanSummary
+    from lakeindex.operations.upkeep.create_table import CreatedTable
+    from lakeindex.operations.upkeep.maintain import MaintenanceSummary
+    from lakeindex.operations.upkeep.rollback_table import RollbackSummary
     from lakeindex.run.summary import RunSummary, StageSummary
 
 _SHOWN_COLUMNS: Final = 40

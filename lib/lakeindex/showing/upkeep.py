@@ -9,13 +9,13 @@ from lakeindex.showing.notebook import Screen
 from lakeindex.showing.results import show_notes
 
 if TYPE_CHECKING:
-    from lakeindex.commands.index.index import IndexBuilt, IndexDropped, IndexStatus
-    from lakeindex.commands.index.verify import IndexVerified
-    from lakeindex.commands.metadata.metadata import MetadataBuilt, MetadataDropped, MetadataStatus
-    from lakeindex.commands.metadata.verify import MetadataVerified
-    from lakeindex.commands.rescale.rescale_run import RescaleSummary
-    from lakeindex.commands.row_changes.repair_keys import KeysRepaired
-    from lakeindex.commands.upkeep.migrate import IndexMigrated
+    from lakeindex.operations.index.index import IndexBuilt, IndexDropped, IndexStatus
+    from lakeindex.operations.index.verify import IndexVerified
+    from lakeindex.operations.metadata.metadata import MetadataBuilt, MetadataDropped, MetadataStatus
+    from lakeindex.operations.metadata.verify import MetadataVerified
+    from lakeindex.operations.rescale.rescale_run import RescaleSummary
+    from lakeindex.operations.row_changes.repair_keys import KeysRepaired
+    from lakeindex.operations.upkeep.migrate import IndexMigrated
 
 _KEYS_SHOWN: Final = 20
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli_support import Answer, lakeindex
 from tests.unit.cli.tables import batch, commits_of, contents, new_table, row, rows_of, table_with, upserted
-from tests.unit.commands.tables import flip, footer_entries, live_files, relative, rewrite
+from tests.unit.operations.tables import flip, footer_entries, live_files, relative, rewrite
 
 
 @pytest.fixture

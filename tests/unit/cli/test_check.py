@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.cli_support import lakeindex
 from tests.unit.cli.tables import batch, new_table, table_with, upserted
-from tests.unit.commands.tables import footer_entries, live_files, relative, rewrite, with_value
+from tests.unit.operations.tables import footer_entries, live_files, relative, rewrite, with_value
 
 
 def test_a_key_in_two_partitions_breaks_a_global_index_only(tmp_path: Path):

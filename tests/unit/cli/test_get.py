@@ -12,7 +12,7 @@ import pytest
 from lakeindex.json_values import json_value
 from tests.cli_support import lakeindex, validate
 from tests.unit.cli.tables import table_with
-from tests.unit.commands.test_getting import composite
+from tests.unit.operations.test_getting import composite
 
 
 def test_get_shows_rows_missing_keys_and_what_it_took(tmp_path: Path):

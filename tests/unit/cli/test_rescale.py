@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli_support import lakeindex, validate
-from tests.unit.commands.test_rescaling import bucket_table, buckets_of, rows, upsert
+from tests.unit.operations.test_rescaling import bucket_table, buckets_of, rows, upsert
 
 
 def test_the_count_changes_and_the_answer_fits_its_schema(tmp_path: Path) -> None:

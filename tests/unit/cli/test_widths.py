@@ -12,9 +12,9 @@ import pytest
 from rich.console import Console
 
 from lakeindex.cli.screen import PIPED_WIDTH, drawn_by_rich, screen
-from lakeindex.commands.check.violations import Broken, Checked, CheckReport, Violation
-from lakeindex.commands.look.live_files import LiveFile
-from lakeindex.commands.rows.get import GetReport, GetResult
+from lakeindex.operations.check.violations import Broken, Checked, CheckReport, Violation
+from lakeindex.operations.look.live_files import LiveFile
+from lakeindex.operations.rows.get import GetReport, GetResult
 from lakeindex.showing.facts import show_live_files
 from lakeindex.showing.grid import Grid
 from lakeindex.showing.results import show_check, show_get

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.commands.row_changes.by_condition import _by_path
 from lakeindex.conductor.opened import open_for_write
 from lakeindex.errors import (
     BatchIdReusedError,
@@ -22,6 +21,7 @@ from lakeindex.errors import (
     UsageError,
     WriteConflictError,
 )
+from lakeindex.operations.row_changes.by_condition import _by_path
 from lakeindex.options.types import WriteConfig
 from lakeindex.predicates.predicate import predicate_of
 from lakeindex.storage.memory import Call

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.commands.rescale.rescale import rescale_table, switch_index
 from lakeindex.commit.services.archive import archive_table
 from lakeindex.commit.services.clean import clean_table
 from lakeindex.commit.services.rollback import rollback_instant
@@ -28,6 +27,7 @@ from lakeindex.errors import (
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, format_commit_metadata
 from lakeindex.format.instants import next_instant_time
 from lakeindex.model import IndexSpec, IndexType, Operation
+from lakeindex.operations.rescale.rescale import rescale_table, switch_index
 from lakeindex.options.parse import parse_options
 from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.commands.rescale.rescale import rescale_table
 from lakeindex.commit.session import AlreadyDone, PublishGuards, Replacement, RunIdentity, begin_write
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata
@@ -24,6 +23,7 @@ from lakeindex.metadata.metadata_table import COLUMN_STATS, PARTITION_STATS
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata_upkeep.upkeep import change_of_commit, change_of_undone
 from lakeindex.model import BaseFile, Instant, InstantState
+from lakeindex.operations.rescale.rescale import rescale_table
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table

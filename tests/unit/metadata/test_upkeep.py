@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeindex.commands.metadata.verify import find_faults
 from lakeindex.commit.archiving import archive_of
 from lakeindex.commit.services.metadata_build import committed_files
 from lakeindex.commit.services.metadata_table import plan_metadata_archiving
@@ -30,6 +29,7 @@ from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata.records import files_record, own_schema
 from lakeindex.metadata.slices import load_slices
 from lakeindex.model import Instant, InstantState
+from lakeindex.operations.metadata.verify import find_faults
 from lakeindex.storage import open_storage
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.table.handle import Table

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.commands.rescale.rescale import rescale_table
 from lakeindex.errors import MetadataTableError
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.metadata.indexed_columns import is_partitioned_index, read_definitions
@@ -20,6 +19,7 @@ from lakeindex.metadata.keys import bloom_filter_key
 from lakeindex.metadata.metadata_table import BLOOM_FILTERS, RECORD_INDEX
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata_upkeep.upkeep import keep_commit, prepare_upkeep
+from lakeindex.operations.rescale.rescale import rescale_table
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table

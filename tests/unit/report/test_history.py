@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lakeindex
-from lakeindex.commands.look.report_history import table_report
+from lakeindex.operations.look.report_history import table_report
 from lakeindex.pipeline import default_checkpoints
 from lakeindex.report.history_page import _numbers, history_charts, render_history
 from lakeindex.report.table_report import TableReport

@@ -20,7 +20,7 @@ from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.table.index_inference import are_buckets, index_of_stored
 from tests.builders import Row, as_hudis, make_table
-from tests.unit.commands.test_rescaling import bucket_table, rows, upsert
+from tests.unit.operations.test_rescaling import bucket_table, rows, upsert
 from tests.vectors_support import unpack_table
 
 COUNT, RULE = "hoodie.bucket.index.num.buckets", "lakeindex.bucket.key.rule"

@@ -27,7 +27,7 @@ def _partition(function: _F) -> _F:
 @json_option
 def schema(table: str, as_json: bool) -> None:
     """List a table's columns and their Arrow types, without meta columns."""
-    from lakeindex.commands.look.live_files import table_columns
+    from lakeindex.operations.look.live_files import table_columns
 
     found = table_columns(table)
     say(found, as_json=as_json)
@@ -38,7 +38,7 @@ def schema(table: str, as_json: bool) -> None:
 @json_option
 def properties(table: str, as_json: bool) -> None:
     """List what a table's hoodie.properties says."""
-    from lakeindex.commands.look.live_files import table_entries
+    from lakeindex.operations.look.live_files import table_entries
 
     found = table_entries(table)
     say(found, as_json=as_json)
@@ -52,7 +52,7 @@ def properties(table: str, as_json: bool) -> None:
 @json_option
 def count(table: str, partition: str | None, as_of: str | None, *, options: tuple[str, ...], as_json: bool) -> None:
     """Count a table's rows, from its commits or footers: no row is read."""
-    from lakeindex.commands.look.live_files import count_rows
+    from lakeindex.operations.look.live_files import count_rows
 
     found = count_rows(table, partition=partition, as_of=as_of, options=parse_pairs(options))
     say(found, as_json=as_json)
@@ -66,7 +66,7 @@ def count(table: str, partition: str | None, as_of: str | None, *, options: tupl
 @json_option
 def files(table: str, partition: str | None, as_of: str | None, *, options: tuple[str, ...], as_json: bool) -> None:
     """List the base files that readers read; superseded files of the same folders are not among them."""
-    from lakeindex.commands.look.live_files import live_files
+    from lakeindex.operations.look.live_files import live_files
 
     found = live_files(table, partition=partition, as_of=as_of, options=parse_pairs(options))
     say(found, as_json=as_json)
@@ -79,7 +79,7 @@ def files(table: str, partition: str | None, as_of: str | None, *, options: tupl
 @json_option
 def partitions(table: str, as_of: str | None, *, options: tuple[str, ...], as_json: bool) -> None:
     """List the partitions that have rows, with their files, bytes and rows."""
-    from lakeindex.commands.look.live_files import live_partitions
+    from lakeindex.operations.look.live_files import live_partitions
 
     found = live_partitions(table, as_of=as_of, options=parse_pairs(options))
     say(found, as_json=as_json)

@@ -69,8 +69,8 @@ def get(  # noqa: PLR0913 - the command's options
     if not keys and not columns_of_keys and keys_file is None:
         raise UsageError("no key is given", hint="name keys, columns of them with --key, or a file with --keys FILE")
     from lakeindex.api.table import LakeTable
-    from lakeindex.commands.rows.key_sets import KeysFile, OneKey
-    from lakeindex.commands.rows.out_file import write_table
+    from lakeindex.operations.rows.key_sets import KeysFile, OneKey
+    from lakeindex.operations.rows.out_file import write_table
     from lakeindex.showing.results import show_get
 
     asked: list[OneKey | KeysFile] = [*keys, *_by_columns(columns_of_keys)]
@@ -149,7 +149,7 @@ def csv_text(rows: pa.Table) -> str:
     """Rows as CSV with a heading, such as ``upsert`` reads; nested values and bytes are texts, as JSON has them."""
     import pyarrow.csv as pc
 
-    from lakeindex.commands.rows.out_file import as_texts
+    from lakeindex.operations.rows.out_file import as_texts
 
     out = io.BytesIO()
     pc.write_csv(as_texts(rows), out)

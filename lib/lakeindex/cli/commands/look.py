@@ -35,7 +35,7 @@ def tables(uri: str, depth: int, size: bool, as_json: bool) -> None:
     to. `check` looks at the files. A table that cannot be opened is a line with its error. At most 1,000 folders
     are listed, and none below a table.
     """
-    from lakeindex.commands.look.find_tables import find_tables
+    from lakeindex.operations.look.find_tables import find_tables
 
     found = find_tables(uri, depth=depth, size=size)
     say(found, as_json=as_json)
@@ -46,7 +46,7 @@ def tables(uri: str, depth: int, size: bool, as_json: bool) -> None:
 @json_option
 def inspect(table: str, as_json: bool) -> None:
     """Show a table's keys, bound options, size and pending instants, and whether lakeindex can write to it."""
-    from lakeindex.commands.look.inspect import inspect_table
+    from lakeindex.operations.look.inspect import inspect_table
 
     found = inspect_table(table)
     say(found, as_json=as_json)
@@ -57,7 +57,7 @@ def inspect(table: str, as_json: bool) -> None:
 @json_option
 def history(table: str, as_json: bool) -> None:
     """List the instants of the active timeline, newest first."""
-    from lakeindex.commands.look.history import history_of
+    from lakeindex.operations.look.history import history_of
     from lakeindex.table.handle import Table
 
     found = history_of(Table.at(table))
@@ -71,7 +71,7 @@ def history(table: str, as_json: bool) -> None:
 @click.pass_context
 def check(ctx: click.Context, table: str, deep: bool, as_json: bool) -> None:
     """Check every invariant of a table; exit code 6 if one is broken."""
-    from lakeindex.commands.check.check import check_table
+    from lakeindex.operations.check.check import check_table
     from lakeindex.tasks.local_runner import LocalRunner
 
     report = check_table(table, LocalRunner(progress=progress()), deep=deep)
@@ -113,8 +113,8 @@ def read(  # noqa: PLR0913 - the command's options
     Files that cannot hold a row that meets the condition are not opened: partitions, statistics and, for
     `KEYFIELD = ...` and `KEYFIELD IN (...)`, the index say which. docs/reading.md says what a condition may be.
     """
-    from lakeindex.commands.rows.request import ScanRequest
-    from lakeindex.commands.rows.scan import write_rows
+    from lakeindex.operations.rows.request import ScanRequest
+    from lakeindex.operations.rows.scan import write_rows
 
     names = None if columns is None else tuple(split_names(columns))
     request = ScanRequest(names, where, partitions or None, as_of, since, meta=True, options=dict(parse_pairs(options)))
@@ -145,7 +145,7 @@ def changes(
     For each key at most one insert, one delete, or one update (the row before and the row after): `_change_type`
     says which, `_commit_instant` the commit. The next feed begins at the instant that is printed.
     """
-    from lakeindex.commands.changes.feed import ChangesRequest, write_changes
+    from lakeindex.operations.changes.feed import ChangesRequest, write_changes
 
     names = None if columns is None else tuple(split_names(columns))
     summary = write_changes(table, out, ChangesRequest(since, until, names, options=dict(parse_pairs(options))))

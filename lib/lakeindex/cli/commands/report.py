@@ -27,7 +27,7 @@ def report(run: str, *, history: bool, checkpoints: str | None, html: Path | Non
     RUN: the run's folder, TABLE.lakeindex/RUN; or TABLE, or TABLE.lakeindex, for the newest run.
     """
     if history:
-        from lakeindex.commands.look.report_history import table_report
+        from lakeindex.operations.look.report_history import table_report
 
         over_time = table_report(run, checkpoints)
         if html is not None:

@@ -1,0 +1,153 @@
+"""The table after the writes that were completed up to a point in time, whatever their instants.
+
+Whoever reads a feed up to a point has seen what was completed then. Where the timeline says when writes were completed
+(tables of version 8 and later), a write with a smaller instant that was completed later is part of what comes next;
+elsewhere instants tell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from lakeindex.errors import TableCorruptError, UsageError
+from lakeindex.files.file_system_view import Snapshot
+from lakeindex.format import instants
+from lakeindex.model import Instant, InstantState
+from lakeindex.operations.consistent_read import read_consistently
+from lakeindex.operations.rows.time_travel import LaterWrites, check_reaches_back, history_range, point_of
+from lakeindex.operations.written_slices import live_slices, missing_slices, read_commits
+from lakeindex.table.handle import Table
+from lakeindex.timeline.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPoints:
+    """Where a commit is among the points in time that a feed counts by.
+
+    Attributes:
+        completion_time: when it was completed, as an instant; None on a table that does not record it (version 6).
+        previous: the point before it: the completion of the write before, on a table of version 6 its instant. None of
+            the first write.
+    """
+
+    completion_time: str | None
+    previous: str | None
+
+
+def commit_points(uri: str, instant: str) -> CommitPoints | None:
+    """The points of a commit; None if it is not on the table's timeline any more: rolled back, or archived.
+
+    The changes of the commit alone are those since ``previous`` until ``completion_time`` (``instant``, if that is
+    None). Both are points in time, not names of instants, and mean the same after a rollback of either write.
+
+    Raises:
+        TableError: no table, or one that is not read.
+    """
+    return read_consistently(uri, lambda _, timeline: _points(timeline, instant))
+
+
+def _points(timeline: Timeline, instant: str) -> CommitPoints | None:
+    writes = timeline.completed_writes
+    found = next((one for one in writes if one.time == instant), None)
+    if found is None:
+        return None
+    before = [_end(one) for one in writes if instants.comparable(_end(one)) < instants.comparable(_end(found))]
+    return CommitPoints(found.completion_time, max(before, key=instants.comparable, default=None))
+
+
+def _end(one: Instant) -> str:
+    return one.completion_time or one.time
+
+
+def end_of(timeline: Timeline, point: str) -> str:
+    """The point in time that an instant stands for: the completion of the write of this name, if it is one."""
+    return next((_end(one) for one in timeline.completed_writes if one.time == point), point)
+
+
+def newest_completed(timeline: Timeline) -> str | None:
+    """The instant of the write that was completed last; None on a table without any."""
+    last = max(timeline.completed_writes, key=lambda one: instants.comparable(_end(one)), default=None)
+    return None if last is None else last.time
+
+
+def named_point(table: Table, timeline: Timeline, text: str, name: str) -> str:
+    """The instant time that a text stands for.
+
+    Args:
+        timeline: as it was just listed.
+        text: an instant or ISO time.
+        name: of the argument.
+
+    Raises:
+        UsageError: neither, or one that the history does not reach; which instant is the earliest is said.
+    """
+    point = point_of(table, timeline, text, name)
+    try:
+        check_reaches_back(table, timeline, text, point, name)
+    except UsageError as error:
+        raise _too_early(table, timeline, name, text, error.message) from None
+    return point
+
+
+def state_at(table: Table, timeline: Timeline, point: str, name: str) -> Snapshot:
+    """The table after all writes that were completed up to a point.
+
+    Args:
+        timeline: as it was just listed.
+        point: an instant time; that of a write stands for its completion.
+        name: of the argument, for messages.
+
+    Raises:
+        UsageError: files of then were cleaned away; which instant is the earliest is said.
+        TableCorruptError: a committed file is missing.
+    """
+    found = _state(table, timeline, point)
+    missing = _missing(table, found)
+    if missing is None:
+        return found
+    if any(one.action == instants.CLEAN for one in timeline.completed):
+        raise _too_early(
+            table, timeline, name, point, f"{name} cannot be {point}: {missing} of that time was cleaned away"
+        )
+    raise TableCorruptError(
+        f"base file {missing} is missing",
+        culprit=missing,
+        hint="restore the file, or roll back the commit that wrote it; `lakeindex check` lists all that is wrong",
+    )
+
+
+def _state(table: Table, timeline: Timeline, point: str) -> Snapshot:
+    later = LaterWrites.than(timeline, point)
+    completed = set(timeline.completed_writes)
+    files = (_pending(one) if one in completed and later.has(one.time) else one for one in timeline.files)
+    then = Timeline.of(timeline.layout, files, timeline.storage)
+    now = table.snapshot(timeline=timeline)
+    told = now.told
+    return Snapshot(
+        table.storage,
+        then,
+        None,
+        then.replaced_at(table.storage),
+        frozenset(),
+        None if told is None else lambda _: told(timeline),
+    )
+
+
+def _pending(one: Instant) -> Instant:
+    """A write that is not completed yet."""
+    return replace(one, state=InstantState.INFLIGHT, completion_time=None)
+
+
+def _missing(table: Table, found: Snapshot) -> str | None:
+    """A committed file of a state that is not there; None if none is missing."""
+    missing = missing_slices(found, live_slices(read_commits(table, found.timeline)))
+    return missing[0].file.path if missing else None
+
+
+def _too_early(table: Table, timeline: Timeline, name: str, text: str, message: str) -> UsageError:
+    earliest = next(
+        (one.time for one in timeline.completed_writes if _missing(table, _state(table, timeline, one.time)) is None),
+        None,
+    )
+    hint = history_range(timeline) if earliest is None else f"the earliest instant that {name} can be is {earliest}"
+    return UsageError(message, culprit=text, hint=hint)

@@ -1,0 +1,615 @@
+"""Check every invariant of a table. Reads everything, changes nothing, in memory bounded by a row group a task."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from lakeindex.commit.services.archive import archived_lately
+from lakeindex.commit.services.metadata_build import committed_files
+from lakeindex.commit.undo.sweep import find_unexplained
+from lakeindex.errors import (
+    LakeIndexError,
+    ObjectNotFoundError,
+    TableCorruptError,
+    TableError,
+    TableUnsupportedError,
+    TimelineChangedError,
+)
+from lakeindex.files.file_system_view import Snapshot
+from lakeindex.format import instants
+from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
+from lakeindex.format.file_names import TEMP_FOLDER, parse_base_file, parse_base_path
+from lakeindex.format.partition_metadata import (
+    PARTITION_METADATA_FILE,
+    PARTITION_METADATA_FILES,
+    parse_partition_metadata,
+    partition_depth,
+    partition_metadata_path,
+)
+from lakeindex.index.bucket.bucket import bucket_of
+from lakeindex.index.contract import FileGroups
+from lakeindex.index.registry import index_for
+from lakeindex.metadata.metadata_table import FILES, METADATA_ROOT
+from lakeindex.metadata.reading import MetadataView
+from lakeindex.model import BaseFile, IndexSpec, Instant, InstantState
+from lakeindex.operations.check.base_files import FileTask, check_file
+from lakeindex.operations.check.lost_columns import check_commit_columns, columns_then
+from lakeindex.operations.check.page_checks import PagesTask, check_pages
+from lakeindex.operations.check.unique_keys import UniqueTask, check_unique
+from lakeindex.operations.check.violations import Broken, Checked, CheckReport, Findings, Violation, Writer, is_damage
+from lakeindex.operations.metadata.index_faults import find_index_faults
+from lakeindex.operations.metadata.verify import find_faults
+from lakeindex.operations.written_slices import (
+    Commits,
+    WrittenSlice,
+    live_slices,
+    missing_slices,
+    written_slices,
+)
+from lakeindex.options.types import WriteConfig
+from lakeindex.storage import in_parallel, list_names
+from lakeindex.storage.paths import absolute
+from lakeindex.table.binding import torn_binding
+from lakeindex.table.columns import check_written, table_schema
+from lakeindex.table.handle import Table
+from lakeindex.table.metadata_kept import metadata_table_of
+from lakeindex.table.spelling.inference import spec_given, spelling_of
+from lakeindex.table.spelling.stored_keys import sample_rows
+from lakeindex.tasks.runner import Runner, run_tasks
+from lakeindex.tasks.threads import Threads
+from lakeindex.timeline.avro_instants import parse_clean_metadata, parse_rollback_metadata, parse_savepoint
+from lakeindex.timeline.timeline import Timeline
+from lakeindex.timeline.verdicts import BATCH_KEY
+from lakeindex.write.keys.keys import KeySpec
+from lakeindex.write.types.avro_schema import schema_from_avro
+from lakeindex.write.virtual_keys import VirtualKeys
+
+_SWEEP = "delete it: once its instant is older than the timeline, every reader would see it"
+_SWEPT = "the next upsert into its partition, or `lakeindex maintain`, deletes it"
+_LEAVE = (
+    "leave it unless you know that its write failed: it may have been hidden for a while only, "
+    "by an archiving or an upgrade. Neither sweeping nor archiving touches its instant"
+)
+_RESTORE: Final = "restore the file, or roll the instant back"
+# written by Hudi before its own first requested file, or without one
+_WITHOUT_REQUESTED: Final = frozenset({instants.SAVEPOINT, instants.RESTORE})
+_COUNTED: Final = frozenset({"UPSERT", "DELETE", "INSERT"})
+"""Operations whose counts say how a file's rows changed."""
+
+_PARSERS: Final[dict[str, Callable[[bytes, str], object]]] = {
+    instants.ROLLBACK: parse_rollback_metadata,
+    instants.CLEAN: parse_clean_metadata,
+    instants.SAVEPOINT: parse_savepoint,
+}
+
+
+@dataclass(frozen=True)
+class CheckedTimeline:
+    """The findings, and the commits that could be read, oldest first."""
+
+    findings: Findings
+    commits: Commits
+
+
+def check_timeline(table: Table, timeline: Timeline) -> CheckedTimeline:
+    """Check every instant of the active timeline."""
+    readable: list[tuple[Instant, CommitMetadata]] = []
+    violations: list[Violation] = [
+        *_strange_names(table, timeline),
+        *_incomplete(table, timeline),
+        *_collisions(timeline),
+    ]
+    for instant, content in zip(
+        timeline.completed,
+        in_parallel(table.storage.uri, lambda one: _content(table, timeline, one), timeline.completed),
+        strict=True,
+    ):
+        if isinstance(content, Violation):
+            violations.append(content)
+        elif isinstance(content, CommitMetadata):
+            readable.append((instant, content))
+    for instant, metadata in readable:
+        violations += _check_stats(timeline.path(instant), instant, metadata)
+    violations += _check_counts(timeline, readable)
+    violations += _check_schema(timeline, readable)
+    violations += check_commit_columns(timeline, readable)
+    violations += _check_rollbacks(table, timeline)
+    checked = Checked(instants=len(timeline.instants), commits=len(timeline.completed_writes))
+    return CheckedTimeline(Findings(tuple(violations), tuple(_timeline_notes(timeline)), checked), readable)
+
+
+def _strange_names(table: Table, timeline: Timeline) -> Iterator[Violation]:
+    for one in table.storage.list_folder(timeline.layout.folder).objects:
+        name = one.path.rpartition("/")[2]
+        if name[:14].isdigit() and instants.parse_instant(name) is None:
+            yield Violation(Broken.TIMELINE, one.path, f"{one.path} looks like an instant and is none", "move it away")
+
+
+def _incomplete(table: Table, timeline: Timeline) -> Iterator[Violation]:
+    """Completed instants whose requested file is gone: Hudi's archiver and rollbacks stumble over them.
+
+    One that is archived already is none of them: whoever archived it was killed,
+    and the next archiving deletes the rest.
+    """
+    requested = {(one.time, one.action) for one in timeline.files if one.state is InstantState.REQUESTED}
+    aliases = {done: action for action, done in instants.COMPLETED_ACTION.items()}
+    for one in timeline.completed:
+        names = {(one.time, one.action), (one.time, aliases.get(one.action, one.action))}
+        if one.action not in _WITHOUT_REQUESTED and not names & requested:
+            if (one.time, one.action) in archived_lately(table):
+                continue
+            path = timeline.path(one)
+            yield Violation(
+                Broken.TIMELINE,
+                path,
+                f"{one.action} {one.time} is completed, but was never requested",
+                f"put an empty {instants.requested_name(one.time, one.action)} beside it, or roll it back",
+            )
+
+
+def _collisions(timeline: Timeline) -> Iterator[Violation]:
+    writes = timeline.completed_writes
+    for before, after in itertools.pairwise(writes):
+        if before.time == after.time:
+            yield Violation(
+                Broken.TIMELINE,
+                after.time,
+                f"instant {after.time} is both a {before.action} and a {after.action}",
+                "two writers took the same instant; keep the one whose files are there",
+            )
+
+
+def _content(table: Table, timeline: Timeline, instant: Instant) -> object:
+    """Parsed content of a completed instant; a Violation if it cannot be read; None if we do not look inside."""
+    try:
+        if instant.action in instants.WRITE_ACTIONS:
+            return timeline.commit_metadata(table.storage, instant)
+        parse = _PARSERS.get(instant.action)
+        path = timeline.path(instant)
+        return None if parse is None else parse(table.storage.read(path), path)
+    except TableCorruptError as error:
+        return Violation.of(Broken.COMMIT, error, instant.time)
+    except (ObjectNotFoundError, TimelineChangedError):
+        return None  # archived since the listing
+
+
+def _check_stats(path: str, instant: Instant, metadata: CommitMetadata) -> Iterator[Violation]:
+    for partition, stats in metadata.write_stats.items():
+        for stat in stats:
+            wrong = _wrong_stat(instant, partition, stat)
+            if wrong is not None:
+                yield Violation(Broken.COMMIT, path, f"{path}: {wrong}", _RESTORE)
+
+
+def _wrong_stat(instant: Instant, partition: str, stat: WriteStat) -> str | None:
+    file = None if stat.path is None else parse_base_path(stat.path)
+    if stat.path is None:
+        return f"the stat of file group {stat.file_id} names no file"
+    if file is None:
+        return None  # a log file of Hudi's; a copy-on-write table has none that counts
+    if (file.file_id, file.instant_time) != (stat.file_id, instant.time):
+        return f"{stat.path} is not of file group {stat.file_id} and instant {instant.time}"
+    if partition not in (file.partition_path, stat.partition_path):
+        return f"{stat.path} is listed under partition {partition!r}"
+    return None
+
+
+def _check_counts(timeline: Timeline, commits: Commits) -> Iterator[Violation]:
+    """Rows after = rows before + inserts - deletes, for every file group with both slices on the timeline.
+
+    In buckets that another writer wrote the deletes are a bound:
+    Hudi 1.2 finds a key's bucket, not the key, and counts deletes of keys that were never there.
+    """
+    rows: dict[tuple[str, str, str], int] = {}
+    for instant, metadata in commits:
+        for one in written_slices(instant, metadata):
+            stat = one.stat
+            before = rows.get((one.file.partition_path, one.file.file_id, stat.prev_commit or ""))
+            rows[one.file.partition_path, one.file.file_id, instant.time] = stat.num_writes
+            if before is None or metadata.operation not in _COUNTED:
+                continue
+            most = before + stat.num_inserts
+            least = most - stat.num_deletes
+            if BATCH_KEY in metadata.extra_metadata or bucket_of(one.file.file_id) is None:
+                most = least
+            if not least <= stat.num_writes <= most:
+                yield Violation(
+                    Broken.ROWS,
+                    one.file.path,
+                    f"{timeline.path(instant)}: {one.file.path} has {stat.num_writes} rows after {before} rows, "
+                    f"{stat.num_inserts} inserts and {stat.num_deletes} deletes",
+                    "rows were lost or doubled by that commit; roll it back",
+                )
+
+
+def _check_schema(timeline: Timeline, commits: Commits) -> Iterator[Violation]:
+    texts = [(instant, text) for instant, metadata in commits if (text := metadata.schema_text)]
+    if commits and not texts:
+        path = timeline.path(commits[-1][0])
+        yield Violation(
+            Broken.COMMIT,
+            path,
+            "no commit carries the table's schema",
+            "Hudi's next upsert fails; write with lakeindex",
+        )
+    for instant, text in texts[-1:]:
+        try:
+            schema_from_avro(text)
+        except TableCorruptError as error:
+            yield Violation.of(Broken.COMMIT, error, timeline.path(instant))
+
+
+def _check_rollbacks(table: Table, timeline: Timeline) -> Iterator[Violation]:
+    for one in timeline.completed:
+        if one.action != instants.ROLLBACK:
+            continue
+        path = timeline.path(one)
+        try:
+            rollback = parse_rollback_metadata(table.storage.read(path), path)
+        except (TableCorruptError, ObjectNotFoundError):
+            continue  # reported with the instants
+        left = [found for found in timeline.find(rollback.instant_time) if found.action != instants.SAVEPOINT]
+        if left:
+            yield Violation(
+                Broken.ROLLBACK,
+                rollback.instant_time,
+                f"{left[0].action} {rollback.instant_time} was rolled back by {one.time} and is still on the timeline",
+                f"delete its files in {timeline.layout.folder}",
+            )
+
+
+def _timeline_notes(timeline: Timeline) -> Iterator[str]:
+    for action in sorted({one.action for one in timeline.instants} - instants.ACTIONS):
+        yield f"instants of the unknown action {action!r} are on the timeline; they were not looked into"
+    last = timeline.last_completed_write_time
+    for one in timeline.pending_writes:
+        note = f"{one.action} {one.time} is {one.state}, not completed: a writer is at work, or was killed"
+        if last is not None and one.time < last:
+            note += f"; it is older than {last}, so Hudi's writers stop at it until it is rolled back"
+        yield note
+
+
+@dataclass(frozen=True)
+class Committed:
+    """What the active commits say was written.
+
+    Attributes:
+        by_path: every base file, by path.
+        live: the newest slice of each group, by (partition path, file id).
+    """
+
+    by_path: dict[str, WrittenSlice]
+    live: dict[tuple[str, str], WrittenSlice]
+
+    @staticmethod
+    def of(commits: Commits) -> Committed:
+        """Collect it."""
+        slices = (one for instant, metadata in commits for one in written_slices(instant, metadata))
+        return Committed({one.file.path: one for one in slices}, live_slices(commits))
+
+
+def check_listing(table: Table, snapshot: Snapshot, committed: Committed) -> Findings:
+    """Check the folders of all partitions."""
+    violations: list[Violation] = [*_missing(table, snapshot, committed), *_misled(table, snapshot)]
+    older = 0
+    unexplained = frozenset(find_unexplained(snapshot))
+    for partition in snapshot.partitions():
+        violations += _check_partition_metadata(table, partition)
+        violations += _check_folder(table, snapshot, committed, partition, unexplained)
+        older += len(snapshot.files_of(partition).older)
+    checked = Checked(partitions=len(snapshot.partitions()), older_files=older)
+    return Findings(tuple(violations), tuple(_notes(table, snapshot)), checked)
+
+
+def _missing(table: Table, snapshot: Snapshot, committed: Committed) -> Iterator[Violation]:
+    partitions = set(snapshot.partitions())
+    for one in missing_slices(snapshot, committed.live):
+        path, partition = one.file.path, one.file.partition_path
+        if partition not in partitions and _is_there(table, path):
+            meta = partition_metadata_path(partition)
+            yield Violation(
+                Broken.PARTITION, meta, f"{path} is there, but {meta} is not: no reader finds the partition", "write it"
+            )
+            continue
+        yield Violation(
+            Broken.MISSING_FILE,
+            path,
+            f"{path} of the commit {one.instant.time} is missing",
+            "restore the file, or roll back the commit that wrote it",
+        )
+
+
+def _misled(table: Table, snapshot: Snapshot) -> Iterator[Violation]:
+    """What readers that list files from the metadata table would not find, or in vain."""
+    metadata = metadata_table_of(table.storage, table.properties)
+    if metadata is None:
+        return
+    view, there = MetadataView.load(metadata, snapshot.timeline), committed_files(snapshot)
+    try:
+        faults = list(find_faults(view, there))
+    except (TableCorruptError, ObjectNotFoundError) as error:
+        yield Violation.of(Broken.METADATA_TABLE, error, metadata.folder(""))
+        return
+    try:
+        faults += find_index_faults(view, snapshot, there)
+    except (TableCorruptError, ObjectNotFoundError) as error:
+        if error.culprit is None or error.culprit.startswith(METADATA_ROOT):  # a file that is damaged is told of itself
+            yield Violation.of(Broken.METADATA_TABLE, error, metadata.folder(""))
+    for fault in faults:
+        message = f"the metadata table says {fault.said} of {fault.path or 'the table'}, and there is {fault.is_so}"
+        yield Violation(Broken.METADATA_TABLE, fault.path, message, fault.mend)
+
+
+def _is_there(table: Table, path: str) -> bool:
+    try:
+        table.storage.head(path)
+    except ObjectNotFoundError:
+        return False
+    return True
+
+
+def _check_partition_metadata(table: Table, partition: str) -> Iterator[Violation]:
+    if PARTITION_METADATA_FILE not in list_names(table.storage, partition):
+        return  # the Parquet or ORC form; being there is all that is asked of it
+    path = partition_metadata_path(partition)
+    try:
+        found = parse_partition_metadata(table.storage.read(path), path)
+    except TableError as error:
+        yield Violation.of(Broken.PARTITION, error, path)
+        return
+    if found.depth != partition_depth(partition):
+        yield Violation(
+            Broken.PARTITION,
+            path,
+            f"{path} says the partition has {found.depth} levels, it has {partition_depth(partition)}",
+            "write it again with the right partitionDepth",
+        )
+
+
+def _check_folder(
+    table: Table, snapshot: Snapshot, committed: Committed, partition: str, unexplained: frozenset[BaseFile]
+) -> Iterator[Violation]:
+    files = snapshot.files_of(partition)
+    active = snapshot.timeline.completed_write_times
+    for file in files.doubles:
+        yield Violation(
+            Broken.DOUBLE,
+            file.path,
+            f"{file.path} is a second file of group {file.file_id} and instant {file.instant_time}",
+            "delete the one that the commit does not name",
+        )
+    for file in (*files.live, *files.older):
+        if file.instant_time in active and file.path not in committed.by_path:
+            yield _stray(file, f"is not in the commit {file.instant_time} whose instant it bears, yet readers see it")
+    for file in files.unseen:
+        if file in unexplained:
+            what = f"is not seen by any reader, and nothing says what became of its instant {file.instant_time}"
+            yield _stray(file, what, _LEAVE)
+        elif file.instant_time not in snapshot.timeline.pending_times:
+            yield _stray(file, f"was left behind by {file.instant_time}, which was rolled back", _SWEPT)
+    for one in table.storage.list_folder(partition).objects:
+        name = one.path.rpartition("/")[2]
+        is_odd = name.endswith(".parquet") and not name.startswith(".") and name not in PARTITION_METADATA_FILES
+        if is_odd and parse_base_file(partition, name) is None:
+            yield Violation(Broken.STRAY, one.path, f"{one.path} is no base file of this table", "move it elsewhere")
+
+
+def _stray(file: BaseFile, what: str, hint: str = _SWEEP) -> Violation:
+    return Violation(Broken.STRAY, file.path, f"{file.path} {what}", hint)
+
+
+def _notes(table: Table, snapshot: Snapshot) -> Iterator[str]:
+    pending = snapshot.timeline.pending_times
+    left = [path.rstrip("/").rpartition("/")[2] for path in table.storage.list_folder(TEMP_FOLDER).folders]
+    done = sorted(time for time in left if time not in pending)
+    if done:
+        yield f"markers of finished instants were left behind: {', '.join(done)}"
+    others = [name for name in table.properties.metadata_partitions if name != FILES]
+    if others:
+        yield f"these partitions of the metadata table were not compared with the files: {', '.join(others)}"
+
+
+def check_table(uri: str, runner: Runner | None = None, *, deep: bool = False) -> CheckReport:
+    """Check every invariant.
+
+    Args:
+        uri: the table, of any version that is read.
+        runner: schedules the files on threads of this process; by default one a core.
+        deep: compare every page of every file, superseded ones too, with its checksums.
+
+    Returns:
+        What is broken; nothing, if ``ok``. Damage does not raise, it is reported.
+
+    Raises:
+        TableNotFoundError: no table.
+        TableUnsupportedError: a kind of table that is not read.
+    """
+    started = time.perf_counter()
+    try:
+        table = Table.at(uri)
+    except TableCorruptError as error:
+        broken = Findings((Violation.of(Broken.PROPERTIES, error, uri),))
+        return _report("", absolute(uri), broken, started)
+    torn = None if table.binding is not None else torn_binding(table.storage)
+    if torn is not None:
+        return _report(table.name, table.uri, Findings((Violation.of(Broken.PROPERTIES, torn, uri),)), started)
+    found = _check(table, runner or Threads(), deep=deep)
+    if table.binding is None:  # nothing there is ours
+        found = replace(found, violations=tuple(replace(one, writer=Writer.OTHER) for one in found.violations))
+    return _report(table.name, table.uri, found, started)
+
+
+def _report(name: str, uri: str, found: Findings, started: float) -> CheckReport:
+    seconds = round(time.perf_counter() - started, 4)
+    return CheckReport(name, uri, not found.violations, found.violations, found.notes, found.checked, seconds)
+
+
+def _check(table: Table, runner: Runner, *, deep: bool) -> Findings:
+    timeline = table.load_timeline()
+    checked_timeline = check_timeline(table, timeline)
+    index = table.index(timeline)
+    scope = "table" if index is not None and index.is_global else "partition"
+    try:
+        snapshot = table.listed_snapshot()
+        committed = Committed.of(checked_timeline.commits)
+        listing = check_listing(table, snapshot, committed)
+        listing = Findings.joined([listing, Findings((), tuple(_unwritten(table, snapshot)))], scope)
+        then = columns_then(checked_timeline.commits)
+        rows = _check_rows(table, snapshot, committed, runner, scope, then)
+        pages = _check_pages(table, snapshot, committed, runner) if deep else ()
+    except TableUnsupportedError:
+        raise
+    except LakeIndexError as error:
+        if not is_damage(error):
+            raise
+        # the timeline is so damaged that the live files are not known
+        broken = Violation.of(Broken.TIMELINE, error, table.uri)
+        known = {(one.kind, one.culprit) for one in checked_timeline.findings.violations}
+        stopped = Findings(
+            () if (Broken.COMMIT, broken.culprit) in known else (broken,),
+            ("files were not checked: the timeline is damaged",),
+        )
+        return Findings.joined([checked_timeline.findings, stopped], scope)
+    found = Findings.joined([checked_timeline.findings, listing, *rows, *pages], scope)
+    return replace(found, violations=tuple(_with_writer(one, committed) for one in found.violations))
+
+
+_OF_FILE: Final = frozenset({Broken.ROWS, Broken.STATISTICS, Broken.KEY_RANGE, Broken.FILTER})
+"""What the writer of a file made of it, whatever its rows are, and no damage of later makes."""
+
+
+def _with_writer(violation: Violation, committed: Committed) -> Violation:
+    """The violation with whose it is, where it is about a file: its commit says who wrote it."""
+    written = committed.by_path.get(violation.culprit)
+    if written is None or violation.kind not in _OF_FILE:
+        return violation
+    return replace(violation, writer=Writer.LAKEINDEX if written.is_ours else Writer.OTHER)
+
+
+def _unwritten(table: Table, snapshot: Snapshot) -> Iterator[str]:
+    """Why lakeindex does not write to the table, which may be sound all the same."""
+    try:
+        check_written(table, snapshot)
+    except LakeIndexError as error:
+        yield f"lakeindex does not write to the table: {error.message} ({error.hint})"
+
+
+def _check_pages(table: Table, snapshot: Snapshot, committed: Committed, runner: Runner) -> Sequence[Findings]:
+    """Every page of every file that somebody may read: now, or as of an earlier instant."""
+    folders = [snapshot.files_of(partition) for partition in snapshot.partitions()]
+    written = committed.by_path
+    tasks = [
+        PagesTask(table.uri, file, written[file.path].digest if file.path in written else None)
+        for files in folders
+        for file in (*files.live, *files.older)
+    ]
+    return run_tasks(runner, check_pages, tasks, "check: pages")
+
+
+@dataclass(frozen=True)
+class _Keys:
+    """How keys are made anew, or why they are not."""
+
+    spec: KeySpec | None
+    findings: Findings
+
+
+def _check_rows(
+    table: Table,
+    snapshot: Snapshot,
+    committed: Committed,
+    runner: Runner,
+    scope: str,
+    then: Mapping[str, frozenset[str]],
+) -> Sequence[Findings]:
+    files = snapshot.base_files_all()
+    if not files:
+        return ()
+    schema = table_schema(table, snapshot)
+    keys = _key_spec(table, files, schema)
+    stores_keys = table.properties.populate_meta_fields
+    virtual = None if stores_keys or keys.spec is None else VirtualKeys(keys.spec, schema)
+    index = table.index(snapshot.timeline)
+    homes = tuple(_homes(index, snapshot)) if index is not None else ()
+    with tempfile.TemporaryDirectory(prefix="lakeindex-check-") as folder:
+        hashes = {file.path: Path(folder) / f"{number}.npy" for number, file in enumerate(files)}
+        written = committed.by_path
+        tasks = [
+            FileTask(
+                uri=table.uri,
+                file=file,
+                written=written.get(file.path),
+                timeline=snapshot.timeline,
+                schema=schema,
+                keys=keys.spec,
+                may_lie_elsewhere=scope == "table" or table.binding is None,
+                hashes=hashes[file.path],
+                index=index,
+                columns=then.get(file.instant_time, frozenset()),
+                virtual=virtual,
+                stores_keys=stores_keys,
+            )
+            for file in files
+        ]
+        found = run_tasks(runner, check_file, tasks, "check: base files")
+        unique = [_unique_task(table, scope, group, hashes, virtual) for group in _groups(files, scope)]
+        doubled = run_tasks(runner, check_unique, unique, "check: one live row a key")
+    return (keys.findings, Findings(homes), *found, *doubled)
+
+
+def _homes(spec: IndexSpec, snapshot: Snapshot) -> Iterator[Violation]:
+    """Partitions whose file groups are not as the index makes them: one a home."""
+    homes = index_for(spec).homes
+    if homes is None:
+        return
+    for partition in snapshot.partitions():
+        files = snapshot.base_files(partition)
+        groups = FileGroups({(partition, file.file_id): number for number, file in enumerate(files)})
+        try:
+            homes.group_of(partition, 0, groups)
+        except TableCorruptError as error:
+            yield Violation.of(Broken.BUCKET, error, partition)
+
+
+def _groups(files: Sequence[BaseFile], scope: str) -> list[list[BaseFile]]:
+    if scope == "table":
+        return [list(files)]
+    by_partition: dict[str, list[BaseFile]] = defaultdict(list)
+    for file in files:
+        by_partition[file.partition_path].append(file)
+    return list(by_partition.values())
+
+
+def _unique_task(
+    table: Table, scope: str, files: Sequence[BaseFile], hashes: dict[str, Path], virtual: VirtualKeys | None
+) -> UniqueTask:
+    what = "the table" if scope == "table" else f"partition {files[0].partition_path!r}"
+    there = tuple((file, hashes[file.path]) for file in files if hashes[file.path].exists())
+    return UniqueTask(table.uri, what, there, virtual)
+
+
+def _key_spec(table: Table, files: Sequence[BaseFile], schema: pa.Schema) -> _Keys:
+    """How the table's keys are made; None if another writer's table does it in a way that is not ours."""
+    options = WriteConfig()
+    try:
+        if table.binding is not None:
+            return _Keys(KeySpec.from_properties(table.key_properties()), Findings(()))
+        spec = spec_given(table, options)
+    except LakeIndexError as error:
+        return _Keys(None, Findings((), (f"keys were not made anew: {error.message}",)))
+    try:
+        samples = sample_rows(table, files, spec, schema)
+        return _Keys(spelling_of(table, spec, samples, options, may_lie_elsewhere=True).spec, Findings(()))
+    except TableCorruptError as error:
+        return _Keys(None, Findings((Violation.of(Broken.RECORD_KEY, error, files[0].path),)))
+    except LakeIndexError:
+        return _Keys(spec, Findings(()))  # every file is asked, and says what differs

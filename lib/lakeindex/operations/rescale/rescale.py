@@ -1,0 +1,200 @@
+"""Change the number of buckets of a table, or make a bucket table of another:
+one replacecommit that rewrites whole partitions.
+
+Rows keep everything, also their commit time and sequence number; only the file's name changes, as in Hudi's clustering.
+The count in force changes in the same instant (see :mod:`lakeindex.table.index_changes`). Before it is published, the
+digest of all rows as they were read is compared with that of all rows as they are read back from the new files.
+
+Every step can be killed: the run has one id, made from what is asked of which state,
+so that the same command goes on with the same plan and the same pieces.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from lakeindex.commit.session import AlreadyDone, PublishGuards, Replacement, RunIdentity, begin_write
+from lakeindex.conductor.opened import open_for_write
+from lakeindex.errors import UsageError, WriteConflictError
+from lakeindex.files.file_system_view import Snapshot
+from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata
+from lakeindex.index.bucket.bucket_layout import BucketLayout, layout_of
+from lakeindex.model import IndexSpec, IndexType
+from lakeindex.operations.rescale.rescale_run import OPERATION, Rescale, RescaledPartition, RescaleSummary
+from lakeindex.options.types import WriteConfig
+from lakeindex.run.checkpoints import digest_of_text
+from lakeindex.run.spec import BoundTable
+from lakeindex.run.table_facts import facts_of
+from lakeindex.table.handle import Table
+from lakeindex.table.index_changes import index_change_times, index_record, newest_in_force
+from lakeindex.tasks.runner import Runner
+from lakeindex.write.types.avro_schema import schema_to_avro
+
+__all__ = ["RescaleSummary", "RescaledPartition", "migrate_to_buckets", "rescale_table", "switch_index"]
+
+
+def rescale_table(
+    uri: str,
+    runner: Runner,
+    *,
+    buckets: int | None = None,
+    partitions: Mapping[str, int] | None = None,
+    config: WriteConfig | None = None,
+    dry_run: bool = False,
+    force: bool = False,
+) -> RescaleSummary:
+    """Give a bucket table, or some of its partitions, another number of buckets.
+
+    Args:
+        buckets: one count for the whole table, partitions to come included; rules by partition are dropped.
+        partitions: or counts of some partitions that are there.
+        config: file encoding, lease, waiting times, metadata table policy;
+            the options of the index if nothing is bound yet.
+        dry_run: say what would be rewritten, and do nothing.
+        force: consider every pending instant of another writer dead.
+
+    Returns:
+        What was done; ``noop`` if the table was so already.
+
+    Raises:
+        UsageError: not a bucket table, no such partition, or neither or both of the counts are given.
+        TableCorruptError: a key is stored twice in a bucket, or a file cannot be read.
+        ConflictError: other writers are in the way for good; nothing was published.
+        InvariantError: the new files would not hold the same rows; nothing was published.
+    """
+    if (buckets is None) == (not partitions):
+        raise UsageError(
+            "say either --buckets or --partition", culprit="--buckets", hint="--partition P=N may be repeated"
+        )
+    settings = config or WriteConfig()
+    opened = open_for_write(uri, settings)
+    if opened.index.index_type is not IndexType.BUCKET:
+        raise UsageError(
+            f"table {opened.table.name} has the index {opened.index.index_type}, which has no buckets",
+            culprit=opened.table.uri,
+            hint="`lakeindex index migrate TABLE --to BUCKET` makes a bucket table of it",
+        )
+    layout = layout_of(opened.index)
+    if buckets is not None:
+        target = layout.with_count(buckets)
+    else:
+        counts = dict(partitions or {})
+        for path in sorted(counts.keys() - set(opened.snapshot.partitions())):
+            raise UsageError(
+                f"there is no partition {path!r}", culprit=path, hint="`lakeindex inspect` lists the partitions"
+            )
+        target = layout.with_partitions({path: n for path, n in counts.items() if layout.count_of(path) != n})
+    return _rewrite(opened, layout, target, runner, settings, dry_run=dry_run, force=force)
+
+
+def migrate_to_buckets(
+    uri: str,
+    layout: BucketLayout,
+    runner: Runner,
+    *,
+    config: WriteConfig | None = None,
+    dry_run: bool = False,
+    force: bool = False,
+) -> RescaleSummary:
+    """Make a bucket table of a table with another index: every partition is rewritten, as :func:`rescale_table` does.
+
+    Args:
+        layout: its buckets; without fields, all fields of the record key are hashed.
+        config: as for :func:`rescale_table`.
+        dry_run: say what would be rewritten, and do nothing.
+        force: consider every pending instant of another writer dead.
+
+    Raises:
+        UsageError: it is a bucket table already.
+        TableCorruptError, ConflictError, InvariantError: as :func:`rescale_table`.
+    """
+    settings = config or WriteConfig()
+    opened = open_for_write(uri, settings)
+    if opened.index.index_type is IndexType.BUCKET:
+        raise UsageError(
+            f"table {opened.table.name} has buckets already",
+            culprit=opened.table.uri,
+            hint="change their number with `lakeindex rescale`",
+        )
+    named = replace(layout, fields=layout.fields or tuple(opened.table.properties.key_fields))
+    return _rewrite(opened, None, named, runner, settings, dry_run=dry_run, force=force)
+
+
+def switch_index(
+    table: Table,
+    snapshot: Snapshot,
+    spec: IndexSpec,
+    config: WriteConfig | None = None,
+    *,
+    force: bool = False,
+    notes: list[str] | None = None,
+) -> str:
+    """Put another index in force without rewriting anything: for types that need nothing of the files.
+
+    It is a replacecommit that replaces nothing, so that the change has an instant, and goes back with it.
+
+    Args:
+        table: the table, bound.
+        snapshot: its state, on which the caller has made sure that the index fits (unique keys, a store that is built).
+        spec: the index from now on.
+        config: lease, waiting times, metadata table policy.
+        force: consider every pending instant of another writer dead.
+        notes: what was done to other writers' instants, for the summary; grows, also if this raises.
+
+    Returns:
+        The instant.
+
+    Raises:
+        UsageError: to BUCKET: that needs a rewrite.
+        WriteConflictError: somebody wrote since the snapshot: look again.
+    """
+    if spec.index_type is IndexType.BUCKET:
+        raise UsageError("buckets need a rewrite", culprit=spec.index_type, hint="change them with `lakeindex rescale`")
+    settings = config or WriteConfig()
+    changed = newest_in_force(snapshot.timeline, index_change_times(table.storage))
+    asked = digest_of_text(str(table.index(snapshot.timeline)), str(spec), changed or "")
+    identity = RunIdentity(f"switch {asked}", f"switch {asked}", asked)
+    session = begin_write(table, identity, OPERATION, settings, force=force)
+    noted = [] if notes is None else notes
+    if isinstance(session, AlreadyDone):
+        noted += session.notes
+        return session.instant
+    try:
+        digest = digest_of_text(asked, snapshot.instant_time or "")
+        session.plan((), snapshot.instant_time, digest, Replacement((), index_record(spec), everywhere=True))
+        facts = facts_of(table, snapshot, settings)
+        commit = CommitMetadata({}, OPERATION, {SCHEMA_KEY: schema_to_avro(facts.schema, facts.name)})
+        return session.publish(commit, (), PublishGuards.of(snapshot.timeline))
+    except WriteConflictError:
+        session.abandon()
+        raise
+    finally:
+        noted += session.notes
+        session.close()
+
+
+def _rewrite(
+    opened: BoundTable,
+    layout: BucketLayout | None,
+    target: BucketLayout,
+    runner: Runner,
+    config: WriteConfig,
+    *,
+    dry_run: bool,
+    force: bool,
+) -> RescaleSummary:
+    started = time.perf_counter()
+    work = Rescale(opened, layout, target, runner, config)
+    plan = work.partitions(opened.snapshot)
+    if dry_run or (target == layout and not plan):
+        return work.summary(opened.snapshot, None, (), started, noop=not plan and target == layout, dry_run=dry_run)
+    identity = work.identity()
+    session = begin_write(opened.table, identity, OPERATION, config, force=force)
+    if isinstance(session, AlreadyDone):
+        return replace(work.summary(opened.snapshot, session.instant, (), started), noop=True, notes=session.notes)
+    try:
+        return work.run(session, identity, started)
+    finally:
+        session.close()

@@ -1,0 +1,203 @@
+"""Feeds of changes that are applied to another table: once, in order, with deletes and moves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakeindex.api.table import LakeTable
+from lakeindex.errors import InputError, SchemaMismatchError, UsageError
+from lakeindex.operations.changes.applying import marked
+from tests.builders import Row, batch_of, content_of, make_table
+
+
+def rows(table: LakeTable) -> list[tuple[object, ...]]:
+    return sorted(tuple(row.values()) for row in table.scan(columns=["id", "day", "ts", "v"]).to_arrow().to_pylist())
+
+
+def pair(folder: Path, source: str = "BLOOM", target: str = "BLOOM", **options: str) -> tuple[LakeTable, LakeTable]:
+    return (
+        make_table(folder / "src", hoodie__index__type=source, **options),
+        make_table(folder / "dst", hoodie__index__type=target, **options),
+    )
+
+
+def upsert(table: LakeTable, *given: Row) -> None:
+    table.upsert(batch_of(given))
+
+
+FIRST = [Row("a", "x", 1, "1"), Row("b", "x", 1, "1"), Row("c", "y", 1, "1")]
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_a_copy_follows_its_source(tmp_path: Path, version: str) -> None:
+    src, dst = pair(tmp_path, hoodie__write__table__version=version)
+    upsert(src, *FIRST)
+    first = dst.apply(src.changes())
+    assert (first.rows_in, first.inserts) == (3, 3)
+    upsert(src, Row("a", "x", 2, "2"), Row("d", "y", 2, "2"))
+    src.delete(batch_of([FIRST[1]]).select(["id", "day"]))
+    feed = src.changes(since=dst.applied_until(src.uri))
+    done = dst.apply(feed)
+    assert (done.rows_in, done.inserts, done.updates, done.deletes, done.combined) == (4, 1, 1, 1, 1)
+    assert rows(dst) == rows(src)
+    again = dst.apply(feed)
+    assert again.noop
+    assert (again.instant, again.inserts, again.updates, again.deletes) == (done.instant, 1, 1, 1)
+    assert len(dst.history()) == 2
+    assert dst.check().ok
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("GLOBAL_SIMPLE", "BLOOM"), ("BLOOM", "GLOBAL_BLOOM"), ("GLOBAL_BLOOM", "GLOBAL_SIMPLE"), ("BLOOM", "SIMPLE")],
+)
+def test_a_row_that_moves_leaves_the_partition_where_it_was(tmp_path: Path, source: str, target: str) -> None:
+    """Also where the old row has the greater ordering value: it was deleted, and its key came again elsewhere."""
+    src, dst = pair(tmp_path, source, target)
+    upsert(src, *FIRST, Row("k", "x", 7, "7"))
+    dst.apply(src.changes())
+    upsert(src, Row("a", "y", 2, "2"))
+    if source == "BLOOM":
+        src.delete(batch_of([FIRST[0], Row("k", "x", 0, None)]).select(["id", "day"]))
+        upsert(src, Row("k", "y", 3, "3"))
+    done = dst.apply(src.changes(since=dst.applied_until(src.uri)))
+    assert done.rows_in == done.combined + done.inserts + done.updates + done.deletes + done.moved + done.ignored
+    assert rows(dst) == rows(src)
+
+
+def test_the_source_decides_and_not_the_ordering_values(tmp_path: Path) -> None:
+    """What was deleted and came again with a smaller value is what the source has; a feed of nobody is an upsert."""
+    src, dst = pair(tmp_path)
+    upsert(src, *FIRST, Row("k", "x", 7, "7"))
+    feed = src.changes()
+    dst.apply(feed)
+    src.delete(batch_of([Row("k", "x", 0, None)]).select(["id", "day"]))
+    upsert(src, Row("k", "x", 3, "3"))
+    assert dst.apply(src.changes(since=feed.until)).updates == 1
+    assert rows(dst) == rows(src)
+    upsert(dst, Row("k", "x", 9, "9"))
+    late = dst.apply(src.changes().to_pandas())
+    assert (late.ignored, late.updates) == (1, 3)
+
+
+def test_feeds_are_applied_in_order_and_none_is_left_out(tmp_path: Path) -> None:
+    src, dst = pair(tmp_path)
+    feeds, since = [], None
+    for number in range(1, 4):
+        upsert(src, Row("a", "x", number, str(number)), Row(f"n{number}", "x", number, "n"))
+        feeds.append(src.changes(since=since))
+        since = feeds[-1].until
+    whole = src.changes()
+    dst.apply(feeds[0])
+    before = rows(dst)
+    with pytest.raises(UsageError, match="leaves out") as gap:
+        dst.apply(feeds[2])
+    with pytest.raises(UsageError, match="came and went") as overlap:
+        dst.apply(whole)
+    assert rows(dst) == before
+    for error in (gap, overlap):
+        assert str(dst.applied_until(src.uri)) in str(error.value.hint)
+    dst.apply(feeds[1])
+    assert dst.apply(feeds[0]).noop
+    dst.apply(feeds[2])
+    assert rows(dst) == rows(src)
+    assert dst.apply(whole).noop  # all of it is there
+    dst.rollback(dst.history()[0].instant)
+    assert dst.apply(feeds[2]).inserts == 1  # the mark goes with its commit
+    assert rows(dst) == rows(src)
+    forced = dst.apply(whole, force=True)
+    assert forced.updates == 4
+    assert rows(dst) == rows(src)
+
+
+def test_feeds_of_nothing_and_deletes_of_unknown_keys_count(tmp_path: Path) -> None:
+    src, dst = pair(tmp_path)
+    upsert(src, *FIRST)
+    dst.apply(src.changes())
+    dst.delete(batch_of(FIRST[:1]).select(["id", "day"]))
+    since = src.changes().until
+    src.delete(batch_of(FIRST[:1]).select(["id", "day"]))
+    done = dst.apply(src.changes(since=since))
+    assert (done.ignored, done.instant) == (1, None)  # it is gone already: nothing to commit, and the feed is applied
+    assert dst.applied_until(src.uri) != since
+    empty = src.changes(since=dst.applied_until(src.uri))
+    assert dst.apply(empty).rows_in == 0
+    upsert(src, Row("z", "x", 1, "1"))
+    assert dst.apply(src.changes(since=dst.applied_until(src.uri))).inserts == 1
+    assert rows(dst) == rows(src)
+
+
+def test_every_form_of_a_feed(tmp_path: Path) -> None:
+    src, dst = pair(tmp_path)
+    upsert(src, *FIRST)
+    feed = src.changes()
+    path = tmp_path / "feed.parquet"
+    pq.write_table(feed.to_arrow(), path)
+    named: Sequence[object] = [feed, feed.to_batches(), feed.to_arrow(), path, [str(path)]]
+    assert dst.apply(named[0]).inserts == 3
+    for form in named[1:]:
+        done = dst.apply(form)
+        assert done.noop
+        assert done.inserts == 3  # as the run that did it
+    for form in (feed.to_pandas(), pl.from_arrow(feed.to_arrow()), feed.to_arrow().replace_schema_metadata(None)):
+        assert dst.apply(form).updates == 3  # nobody says what it is of
+    assert dst.apply(feed.to_pandas(), batch_id="mine").updates == 3
+    assert dst.apply(feed.to_pandas(), batch_id="mine").noop
+    assert dst.apply(feed, dry_run=True).noop
+    assert rows(dst) == rows(src)
+
+
+def test_what_is_no_feed_is_refused_by_name(tmp_path: Path) -> None:
+    src, dst = pair(tmp_path)
+    upsert(src, *FIRST)
+    changes = src.changes().to_arrow()
+    for mode in (None, "add"):
+        with pytest.raises(SchemaMismatchError, match="_change_type") as refused:
+            dst.upsert(src.changes(), schema_mode=mode)
+        assert "table.apply(changes)" in str(refused.value.hint)
+    with pytest.raises(InputError, match="no column '_change_type'"):
+        dst.apply(batch_of(FIRST))
+    place = changes.schema.get_field_index("_change_type")
+    with pytest.raises(InputError, match="row 0 of the feed has the change type 'gone'"):
+        dst.apply(changes.set_column(place, "_change_type", pa.array(["gone"] * 3)))
+    with pytest.raises(InputError, match="no feed at"):
+        dst.apply(tmp_path / "none.parquet")
+    (tmp_path / "text.csv").write_text("id\n1\n")
+    with pytest.raises(InputError, match="is no feed"):
+        dst.apply(tmp_path / "text.csv")
+    pq.write_table(changes, tmp_path / "one.parquet")
+    pq.write_table(changes.replace_schema_metadata(None), tmp_path / "two.parquet")
+    with pytest.raises(InputError, match="of another feed"):
+        dst.apply([tmp_path / "one.parquet", tmp_path / "two.parquet"])
+    assert content_of(dst) == set()
+
+
+def test_a_feed_since_a_commit_goes_on_where_that_one_was_completed(tmp_path: Path) -> None:
+    """Somebody names the commit by its instant; on a table of version 9 it was completed later than it began."""
+    src, dst = pair(tmp_path, hoodie__write__table__version="9")
+    upsert(src, *FIRST)
+    dst.apply(src.changes())
+    first = src.history()[0].instant
+    upsert(src, Row("a", "x", 2, "2"))
+    assert dst.apply(src.changes(since=first)).updates == 1
+    assert rows(dst) == rows(src)
+
+
+def test_the_words_and_the_marks_of_each_row_of_a_feed() -> None:
+    kinds = ["insert", "update_preimage", "update_postimage", "delete"]
+    feed = pa.table({"id": list("abcd"), "_hoodie_is_deleted": [True, None, False, False], "_change_type": kinds})
+    found = pa.Table.from_batches(list(marked(feed)))
+    assert found.to_pydict() == {"id": list("abcd"), "_hoodie_is_deleted": [True, True, False, True]}
+    plain = pa.Table.from_batches(list(marked(feed.drop_columns(["_hoodie_is_deleted"]))))
+    assert plain["_hoodie_is_deleted"].to_pylist() == [False, True, False, True]
+    wrong = pa.table({"id": ["e", "f"], "_change_type": ["insert", "upsert"]})
+    with pytest.raises(InputError, match="row 5 of the feed has the change type 'upsert'"):
+        list(marked(pa.concat_tables([feed.drop_columns(["_hoodie_is_deleted"]), wrong])))
+    with pytest.raises(InputError, match="row 0 of the feed has the change type None"):
+        list(marked(pa.table({"id": ["e"], "_change_type": pa.array([None], pa.string())})))

@@ -1,0 +1,258 @@
+"""The feed of changes: what a dictionary says of two points in time, whatever lies between."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lakeindex.api.table import LakeTable
+from lakeindex.errors import UsageError
+from lakeindex.model import Instant, InstantState
+from lakeindex.operations.changes.states import newest_completed
+from lakeindex.storage import open_storage
+from lakeindex.table.handle import Table
+from lakeindex.timeline.layout import TimelineLayout
+from lakeindex.timeline.timeline import Timeline
+from tests.builders import Row, batch_of, make_table
+from tests.stored_indexes import inserted
+from tests.unit.operations.tables import read_rows
+from tests.vectors_support import table_names, unpack_table
+
+State = dict[Any, tuple[dict[str, Any], str]]
+
+
+def state(uri: str, as_of: str | None, is_global: bool) -> State:
+    """Rows by key, with the commit that wrote each."""
+    found: State = {}
+    rows = read_rows(uri, as_of=as_of).to_pylist() if as_of is not None else []
+    for row in rows:
+        key = row["_hoodie_record_key"]
+        identity = key if is_global else (row["_hoodie_partition_path"], key)
+        plain = {name: value for name, value in row.items() if not name.startswith("_hoodie_")}
+        found[identity] = (plain, row["_hoodie_commit_time"])
+    return found
+
+
+def expected(before: State, after: State) -> Counter[str]:
+    """The net changes, as texts."""
+    found: Counter[str] = Counter()
+    for key in before.keys() | after.keys():
+        old, new = before.get(key), after.get(key)
+        if old is None and new is not None:
+            found[f"insert {new[0]} {new[1]}"] += 1
+        elif new is None and old is not None:
+            found[f"delete {old[0]}"] += 1
+        elif old is not None and new is not None and old[1] != new[1]:
+            found[f"update_preimage {old[0]} {new[1]}"] += 1
+            found[f"update_postimage {new[0]} {new[1]}"] += 1
+    return found
+
+
+def told(table: LakeTable, since: str | None, until: str | None) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for row in table.changes(since=since, until=until).to_arrow().to_pylist():
+        kind, instant = row.pop("_change_type"), row.pop("_commit_instant")
+        assert instant.isdigit()
+        found[f"{kind} {row}" + ("" if kind == "delete" else f" {instant}")] += 1
+    return found
+
+
+def check_all_pairs(table: LakeTable, instants: list[str], is_global: bool) -> None:
+    states = {one: state(table.uri, one, is_global) for one in instants}
+    states[None] = {}
+    for since, until in itertools.combinations([None, *instants], 2):
+        assert told(table, since, until) == expected(states[since], states[until]), (since, until)
+    for one in instants:
+        assert not told(table, one, one)
+
+
+OPTIONS = {
+    "hoodie.parquet.max.file.size": "3000",
+    "hoodie.copyonwrite.record.size.estimate": "300",
+    "lakeindex.parquet.row.group.rows": "4",
+}
+ROWS = st.builds(
+    Row,
+    st.sampled_from([f"k{n}" for n in range(12)]),
+    st.sampled_from(["d1", "d2"]),
+    st.integers(1, 5),
+    st.sampled_from(["x", "y"]),
+    st.booleans(),
+)
+
+
+@settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck))
+@given(
+    batches=st.lists(st.lists(ROWS, min_size=1, max_size=12), min_size=2, max_size=4),
+    kind=st.sampled_from(["BLOOM", "GLOBAL_BLOOM", "RECORD_INDEX", "BUCKET"]),
+    version=st.sampled_from(["6", "9"]),
+)
+def test_changes_are_those_of_the_dictionary(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[list[Row]], kind: str, version: str
+):
+    options = {"hoodie__index__type": kind, "hoodie__write__table__version": version}
+    if kind == "BUCKET":
+        options["hoodie__bucket__index__num__buckets"] = "2"
+    table = make_table(tmp_path_factory.mktemp("feed") / "t", ordering=None, **options)
+    for batch in batches:
+        table.upsert(batch_of(batch), options=OPTIONS)
+    instants = sorted(one.instant for one in table.history() if one.operation == "UPSERT")
+    check_all_pairs(table, instants, kind in ("GLOBAL_BLOOM", "RECORD_INDEX"))
+
+
+def test_a_row_that_moves_to_another_partition_is_an_update(tmp_path: Path):
+    table = make_table(tmp_path / "t", hoodie__index__type="GLOBAL_BLOOM")
+    table.upsert(batch_of([Row("a", "d1", 1, "x"), Row("b", "d1", 1, "x")]))
+    first = table.history()[0].instant
+    table.upsert(batch_of([Row("a", "d2", 2, "y")]))
+    second = table.history()[0].instant
+    found = {(row["_change_type"], row["day"], row["_commit_instant"]) for row in rows(table, since=first)}
+    assert found == {("update_preimage", "d1", second), ("update_postimage", "d2", second)}
+
+
+def rows(table: LakeTable, **points: Any) -> list[dict[str, Any]]:
+    return table.changes(**points).to_arrow().to_pylist()
+
+
+def test_a_rescale_changes_no_row(tmp_path: Path):
+    options = {"hoodie__index__type": "BUCKET", "hoodie__bucket__index__num__buckets": "2"}
+    table = make_table(tmp_path / "t", **options)
+    table.upsert(batch_of([Row(f"k{n}", "d", 1, "x") for n in range(40)]))
+    first = table.history()[0].instant
+    from tests.cli_support import lakeindex as command
+
+    done = command("rescale", table.uri, "--buckets", "4")
+    assert done.exit_code == 0, done.stderr
+    assert rows(table, since=first) == []
+    table.upsert(batch_of([Row("k3", "d", 2, "y")]))
+    assert sorted(row["_change_type"] for row in rows(table, since=first)) == ["update_postimage", "update_preimage"]
+
+
+@pytest.mark.parametrize("name", [name for name in table_names() if name.startswith("h")])
+def test_feeds_of_hudis_tables(name: str, tmp_path: Path):
+    folder = unpack_table(name, tmp_path)
+    table = LakeTable(str(folder))
+    instants = []
+    for one in Table.open(open_storage(str(folder))).load_timeline().completed_write_times:
+        try:
+            read_rows(str(folder), as_of=one)
+        except UsageError:  # cleaned away
+            continue
+        instants.append(one)
+    check_all_pairs(table, sorted(instants), is_global=False)
+
+
+def test_the_next_feed_begins_where_this_one_ended(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of([Row("a", "d", 1, "x")]))
+    first = table.changes()
+    table.upsert(batch_of([Row("b", "d", 1, "x")]))
+    assert [row["id"] for row in first.to_arrow().to_pylist()] == ["a"]
+    second = table.changes(since=first.until)
+    assert [row["id"] for row in second.to_batches().read_all().to_pylist()] == ["b"]
+    assert table.changes(since=second.until).to_arrow().num_rows == 0
+    assert pa.table(second).num_rows == 1
+    assert second.to_pandas()["_change_type"].tolist() == ["insert"]
+
+
+def test_an_empty_table_has_no_changes(tmp_path: Path):
+    empty = make_table(tmp_path / "t").changes()
+    assert (empty.since, empty.until, empty.to_arrow().num_rows) == (None, None, 0)
+
+
+def test_columns_are_a_choice(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of([Row("a", "d", 1, "x")]))
+    assert table.changes(columns=["v", "id"]).to_arrow().column_names == ["v", "id", "_change_type", "_commit_instant"]
+    assert table.changes(meta=True).to_arrow().column_names[:2] == ["_hoodie_commit_time", "_hoodie_commit_seqno"]
+    with pytest.raises(UsageError, match="no column 'nope'"):
+        table.changes(columns=["nope"]).to_batches()
+
+
+def test_a_point_whose_files_were_cleaned_away_names_the_earliest_that_can_be(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    for ts in range(1, 7):
+        table.upsert(batch_of([Row("a", "d", ts, "x")]))
+    instants = sorted(one.instant for one in table.history())
+    assert table.clean(keep_commits=2).files
+    with pytest.raises(UsageError, match="cleaned away") as caught:
+        table.changes(since=instants[0]).to_batches()
+    earliest = str(caught.value.hint).rpartition(" ")[2]
+    assert earliest in instants
+    assert {row["_change_type"] for row in rows(table, since=earliest)} == {"update_preimage", "update_postimage"}
+    before = instants[instants.index(earliest) - 1]
+    with pytest.raises(UsageError, match="cleaned away"):
+        table.changes(since=before).to_batches()
+
+
+def test_a_point_of_archived_commits_names_the_earliest_that_can_be(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    for ts in range(1, 9):
+        table.upsert(batch_of([Row("a", "d", ts, "x")]))
+    oldest = table.history()[-1].instant
+    table.clean(keep_commits=2)
+    table.archive(keep_commits=4, options={"hoodie.cleaner.commits.retained": "2"})
+    assert table.history()[-1].instant > oldest
+    with pytest.raises(UsageError, match="were archived") as caught:
+        table.changes(since=oldest)
+    earliest = str(caught.value.hint).rpartition(" ")[2]
+    assert len(rows(table, since=earliest)) == 2
+
+
+def test_points_in_the_wrong_order_are_refused(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of([Row("a", "d", 1, "x")]))
+    table.upsert(batch_of([Row("a", "d", 2, "x")]))
+    second, first = (one.instant for one in table.history())
+    with pytest.raises(UsageError, match="is before since"):
+        table.changes(since=second, until=first)
+
+
+def test_what_happened_to_each_row_is_dated_by_the_commit_that_did_it(tmp_path: Path):
+    """In several row groups of a file whose rows are in no order; of rows that are replaced; of others behind that."""
+    table = make_table(tmp_path / "t", hoodie__index__type="SIMPLE")
+    table.upsert(batch_of([Row("z", "d2", 1, "x")]))
+    inserted(table, [Row(key, "d1", 1, "x") for key in "hcagfbed"])
+    first = table.history()[0].instant
+    options = {"lakeindex.parquet.row.group.rows": "3"}
+    commits = {key: table.upsert(batch_of([Row(key, "d1", 2, "y")]), options=options).instant for key in "hea"}
+    found = {(row["id"], row["_change_type"]): row["_commit_instant"] for row in rows(table, since=first)}
+    kinds = ("update_preimage", "update_postimage")
+    assert found == {(key, kind): commits[key] for key in commits for kind in kinds}
+    before = table.history()[0].instant
+    later = {key: table.upsert(batch_of([Row(key, "d1", 3, "z")]), options=options).instant for key in "hea"}
+    found = {(row["id"], row["_change_type"]): row["_commit_instant"] for row in rows(table, since=before)}
+    assert found == {(key, kind): later[key] for key in later for kind in kinds}, "of several row groups"
+    before = table.history()[0].instant
+    gone = table.delete_partitions(["d1"]).instant
+    table.upsert(batch_of([Row("z", "d2", 3, "y")]))
+    found = {(row["id"], row["_change_type"]): row["_commit_instant"] for row in rows(table, since=before)}
+    assert {key: at for key, at in found.items() if key[0] != "z"} == {(key, "delete"): gone for key in "abcdefgh"}
+
+
+def test_partitions_and_keys_that_join_to_one_text_are_two(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of([Row("1k", "d", 1, "x"), Row("a", "d", 1, "x"), Row("a", "d1", 1, "x")]))
+    first = table.history()[0].instant
+    table.delete(batch_of([Row("1k", "d", 1, None)]).select(["id", "day"]))
+    table.upsert(batch_of([Row("k", "d1", 1, "y")]))
+    assert sorted((row["_change_type"], row["id"]) for row in rows(table, since=first)) == [
+        ("delete", "1k"),
+        ("insert", "k"),
+    ]
+
+
+def test_the_write_that_was_completed_last_is_the_newest():
+    """Not the one that began last; where nobody says when, their instants tell."""
+    times = {"20260101000000001": "20260101000000009", "20260101000000002": "20260101000000003"}
+    for ends, newest in ((times, min(times)), (dict.fromkeys(times), max(times))):
+        done = [Instant(time, "commit", InstantState.COMPLETED, end) for time, end in ends.items()]
+        assert newest_completed(Timeline.of(TimelineLayout(), done)) == newest
+    assert newest_completed(Timeline.of(TimelineLayout(), [])) is None

@@ -1,0 +1,260 @@
+"""Cleaning, archiving and the other steps of maintenance on real tables: rows stay, what is old goes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakeindex.api.table import LakeTable, open_table
+from lakeindex.errors import InvariantError, OptionError, UsageError
+from lakeindex.files.footer_cache import CACHE_FOLDER
+from lakeindex.format.instants import next_instant_time
+from lakeindex.operations.upkeep import clean_table as cleaning
+from lakeindex.operations.upkeep.maintain import STEPS, maintain, maintain_step
+from lakeindex.options.parse import parse_options
+from lakeindex.pipeline import default_checkpoints
+from lakeindex.storage import open_storage
+from lakeindex.storage.memory import Call
+from lakeindex.table.handle import Table
+from lakeindex.tasks.local_runner import LocalRunner
+from tests.builders import Row, make_table
+from tests.cli_support import lakeindex, validate
+from tests.golden import made_once
+from tests.meanwhile import MemoryTable
+from tests.unit.commit.savepoints import savepoint_bytes
+from tests.unit.operations.test_rescaling import put_pending
+
+SCHEMA = pa.schema([("id", pa.string()), ("day", pa.string()), ("ts", pa.int64())])
+KEEP = {"hoodie.cleaner.commits.retained": "2", "hoodie.keep.min.commits": "2"}
+RUNNER = LocalRunner(2)
+
+
+def rows(numbers: range, version: int) -> pa.Table:
+    ids = [f"k{number:04d}" for number in numbers]
+    days = [f"d{number % 3}" for number in numbers]
+    return pa.table({"id": ids, "day": days, "ts": [version] * len(ids)}, schema=SCHEMA)
+
+
+def table_with_commits(uri: str, count: int = 6, index: str = "BLOOM") -> LakeTable:
+    return written(Path(uri), count, index)
+
+
+@made_once
+def written(folder: Path, count: int, index: str) -> LakeTable:
+    table = make_table(
+        folder, schema=SCHEMA, keys=("id",), partitions=("day",), ordering="ts", hoodie__index__type=index
+    )
+    for version in range(count):
+        table.upsert(rows(range(version, 60 + version), version), batch_id=f"batch {version}")
+    return table
+
+
+def contents(uri: str) -> list[dict[str, object]]:
+    found = open_table(uri).read(meta=True).select(["id", "day", "ts"]).to_pylist()
+    return sorted(found, key=lambda row: str(row["id"]))
+
+
+def base_files(folder: Path) -> int:
+    return len([path for path in folder.rglob("*.parquet") if ".hoodie" not in path.parts])
+
+
+def test_clean_and_archive_on_disk(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    table = table_with_commits(uri)
+    before, files = contents(uri), base_files(tmp_path / "t")
+    dry = lakeindex("clean", uri, "--keep-commits", "2", "--dry-run", "--json")
+    validate("clean", dry.json)
+    assert base_files(tmp_path / "t") == files
+    done = lakeindex("clean", uri, "--keep-commits", "2", "--json")
+    validate("clean", done.json)
+    assert done.json["files"] == dry.json["files"]
+    assert base_files(tmp_path / "t") == files - len(done.json["files"]) == 9
+    archived = lakeindex("archive", uri, "--keep-commits", "2", "-o", "hoodie.cleaner.commits.retained=2", "--json")
+    validate("archive", archived.json)
+    assert [one["action"] for one in archived.json["instants"]] == ["commit"] * 4
+    assert contents(uri) == before
+    assert table.check().ok
+    assert table.upsert(rows(range(60), 0), batch_id="batch 0").noop, "a batch that was archived is known"
+    assert "the timeline begins with" in lakeindex("archive", uri, "--keep-commits", "20").stdout
+
+
+def test_the_same_on_an_object_store(tmp_path: Path) -> None:
+    uri = "memory://cleaned"
+    table = written.__wrapped__(uri, 6, "BLOOM")
+    before = contents(uri)
+    assert cleaning.clean(uri, 1).instant is not None
+    assert len(cleaning.archive(uri, 10).instants) == 0
+    assert contents(uri) == before
+    assert table.check().ok
+
+
+def test_what_cannot_be_kept(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    table_with_commits(uri, 1)
+    with pytest.raises(OptionError, match="cannot be 0"):
+        cleaning.clean(uri, 0)
+    with pytest.raises(UsageError, match="cleaning keeps 10"):
+        cleaning.archive(uri, 5)
+
+
+@pytest.mark.parametrize("index", ["BLOOM", "RECORD_INDEX", "BUCKET"])
+def test_every_step_and_none_of_the_rows(tmp_path: Path, index: str) -> None:
+    uri = str(tmp_path / "t")
+    table = table_with_commits(uri, index=index)
+    if index == "RECORD_INDEX":
+        table.index_build()
+        table.upsert(rows(range(6, 66), 6), batch_id="batch 6")
+    before = contents(uri)
+    done = maintain(uri, default_checkpoints(uri), RUNNER, KEEP)
+    assert [step.step for step in done.steps] == list(STEPS)
+    by_step = {step.step: step for step in done.steps}
+    assert by_step["clean"].counts["files"] > 0
+    assert by_step["archive"].counts["instants"] > 0
+    assert by_step["compact"].changed == (index == "RECORD_INDEX")
+    assert contents(uri) == before
+    again = maintain(uri, default_checkpoints(uri), RUNNER, KEEP)
+    assert not [step.step for step in again.steps if step.changed]
+    table.upsert(rows(range(3, 70), 9), batch_id="after")
+    assert table.check().ok
+
+
+def test_the_cache_is_filled(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    table_with_commits(uri, 2)
+    shutil.rmtree(tmp_path / "t" / CACHE_FOLDER)
+    first = maintain_step(uri, "cache", default_checkpoints(uri), RUNNER)
+    assert first.counts == {"footers": 3}
+    assert maintain_step(uri, "cache", default_checkpoints(uri), RUNNER).counts == {"footers": 0}
+
+
+def test_a_broken_table_and_a_step_that_there_is_not(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    table_with_commits(uri, 1)
+    next((tmp_path / "t").rglob("d0/*.parquet")).unlink()
+    with pytest.raises(InvariantError, match="broken"):
+        maintain_step(uri, "check", default_checkpoints(uri), RUNNER)
+    with pytest.raises(UsageError, match="vacuum"):
+        maintain_step(uri, "vacuum", default_checkpoints(uri), RUNNER)
+
+
+def test_on_the_command_line(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    table_with_commits(uri)
+    pairs = [word for key, text in KEEP.items() for word in ("-o", f"{key}={text}")]
+    done = lakeindex("maintain", uri, *pairs, "--json")
+    validate("maintain", done.json)
+    assert [step["step"] for step in done.json["steps"]] == [
+        "settle",
+        "clean",
+        "metadata",
+        "archive",
+        "compact",
+        "cache",
+        "runs",
+    ]
+    shown = lakeindex("maintain", uri, "--steps", "check").stdout
+    assert "rows in 3 files are sound" in shown
+
+
+def test_a_savepoint_can_be_read_after_all_else_is_gone(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    table = table_with_commits(uri, 5)
+    saved = table.history()[-2].instant
+    snapshot = Table.open(open_storage(uri)).snapshot(saved)
+    files = {part: tuple(file.name for file in snapshot.base_files(part)) for part in snapshot.partitions()}
+    (tmp_path / "t/.hoodie" / f"{saved}.savepoint.inflight").touch()
+    (tmp_path / "t/.hoodie" / f"{saved}.savepoint").write_bytes(savepoint_bytes(files))
+    before = table.read(as_of=saved, meta=True)
+    one = parse_options({"hoodie.cleaner.commits.retained": "1"})
+    assert cleaning.clean(uri, 1, one).kept_for_savepoints == 3
+    assert cleaning.archive(uri, 1, one).held_by == f"savepoint {saved}"
+    assert table.read(as_of=saved, meta=True).equals(before)
+
+
+@pytest.mark.parametrize("command", ["clean", "archive", "rollback"])
+def test_what_was_rolled_back_of_other_writers_is_noted(tmp_path: Path, command: str) -> None:
+    table = table_with_commits(str(tmp_path / "t"), 3)
+    last = Table.open(open_storage(table.uri)).load_timeline().last_completed_write_time
+    theirs = put_pending(table)
+    words = {"clean": ["--keep-commits", "1"], "archive": ["--keep-commits", "10"], "rollback": [str(last)]}[command]
+    done = lakeindex(command, table.uri, *words, "--force", "--json")
+    (note,) = done.json["notes"]
+    assert note.startswith(f"instant {theirs} (commit) of another writer was rolled back")
+    validate(command, done.json)
+
+
+def test_dead_runs_go_when_nobody_has_written_to_them_for_long(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    table = table_with_commits(uri, 2)
+    runs = tmp_path / "t.lakeindex"
+    for name, days in (("dead", 31), ("fresh", 29)):
+        (runs / name / "stage_input").mkdir(parents=True)
+        file = runs / name / "stage_input" / "part.parquet"
+        file.touch()
+        (runs / name / "run.json").write_text(json.dumps({"format": 1, "run_id": name, "table": uri}))
+        os.utime(runs / name / "run.json", (time.time() - days * 86_400,) * 2)
+        os.utime(file, (time.time() - days * 86_400,) * 2)
+    finished = {path.name for path in runs.iterdir()} - {"dead", "fresh"}
+    assert table.maintain(["runs"]).steps[0].counts == {"runs": 1}
+    assert {path.name for path in runs.iterdir()} == {*finished, "fresh"}
+    assert table.maintain(["runs"], options={"lakeindex.checkpoint.keep.dead.days": "20"}).steps[0].changed
+
+
+def test_from_python(tmp_path: Path) -> None:
+    table = table_with_commits(str(tmp_path / "t"), 4)
+    assert len(table.clean(1, dry_run=True).files) == len(table.clean(1).files) > 0
+    assert len(table.archive(2, options={"hoodie.cleaner.commits.retained": "2"}).instants) == 2
+    newest = table.history()[0].target or table.history()[1].instant
+    assert table.rollback(newest).instant == newest
+    assert table.check().ok
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_working_data_does_not_go_into_a_table(tmp_path: Path, step: str) -> None:
+    """Steps that write or delete below the checkpoints' root look at it first; the others take any."""
+    uri = str(tmp_path / "t")
+    table_with_commits(uri, 1, "RECORD_INDEX")
+    files = base_files(tmp_path / "t")
+    if step not in ("compact", "runs"):
+        assert maintain(uri, uri, RUNNER, steps=[step]).steps[0].step == step
+        return
+    for root in (uri, str(tmp_path)):
+        with pytest.raises(UsageError, match="table"):
+            maintain(uri, root, RUNNER, steps=[step])
+    assert base_files(tmp_path / "t") == files
+
+
+def test_what_was_left_is_counted_once(tmp_path: Path) -> None:
+    """A clean that is finished is no rollback; an instant that is rolled back is neither finished nor committed."""
+
+    class KilledError(BaseException):
+        pass
+
+    def kill(call: Call) -> None:
+        if call.name == "delete" and call.path.endswith(".parquet"):
+            raise KilledError
+
+    world = MemoryTable("BLOOM")
+    for version in range(4):
+        world.upsert([Row("a", "x", version, str(version))])
+    world.store.hook = kill
+    with pytest.raises(KilledError):
+        world.table.clean(keep_commits=1)
+    world.store.hook = None
+    options = {"lakeindex.pending.foreign.max.age": "0"}
+
+    def settle() -> dict[str, int]:
+        return dict(maintain_step(world.table.uri, "settle", str(tmp_path / "runs"), RUNNER, options).counts)
+
+    assert settle() == {"rolled_back": 0, "committed": 0, "cleans_finished": 1}
+    time = next_instant_time(world.timeline().max_time, 0)
+    for state in ("commit.requested", "inflight"):
+        world.store.write(f".hoodie/{time}.{state}", b"")
+    assert settle() == {"rolled_back": 1, "committed": 0, "cleans_finished": 0}
+    assert settle() == {"rolled_back": 0, "committed": 0, "cleans_finished": 0}

@@ -1,0 +1,133 @@
+"""Any index to any other: rows stay, the index is another, and a rollback takes it back."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from lakeindex.api.table import LakeTable
+from lakeindex.errors import OptionError, TableCorruptError, WriteConflictError
+from lakeindex.model import IndexSpec, IndexType
+from lakeindex.operations.rescale.rescale import switch_index
+from lakeindex.operations.upkeep.rollback_table import rollback_table
+from lakeindex.storage import open_storage
+from lakeindex.table.handle import Table
+from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table, rows_of
+from tests.golden import made_once
+from tests.unit.operations.test_rescaling import put_pending
+
+KINDS = ("BLOOM", "GLOBAL_BLOOM", "SIMPLE", "GLOBAL_SIMPLE", "RECORD_INDEX", "RECORD_LEVEL_INDEX", "BUCKET", "INMEMORY")
+GLOBAL = {"GLOBAL_BLOOM", "GLOBAL_SIMPLE", "RECORD_INDEX"}
+FEW = {"hoodie.bucket.index.num.buckets": "3"}
+ROWS = [Row(f"k{n}", "xy"[n % 2], 1, "1") for n in range(20)]
+
+
+def index_of(table: LakeTable) -> str:
+    opened = Table.open(open_storage(table.uri))
+    index = opened.index(opened.load_timeline())
+    assert index is not None
+    return index.index_type.value
+
+
+@made_once
+def made(folder: Path, kind: str) -> tuple[LakeTable, Oracle]:
+    options = FEW if kind == "BUCKET" else {}
+    table = make_table(folder, hoodie__index__type=kind, **options)
+    oracle = Oracle(is_global=kind in GLOBAL)
+    assert counts_of(table.upsert(batch_of(ROWS))) == oracle.apply(ROWS)
+    return table, oracle
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [p for p in itertools.permutations(KINDS, 2) if "BLOOM" in p or "BUCKET" in p]
+)
+def test_rows_stay_and_the_new_index_finds_them(tmp_path: Path, before: str, after: str):
+    table, _ = made(tmp_path / "t", before)
+    stored = sorted(str(sorted(row.items())) for row in rows_of(table) if row.pop("_hoodie_file_name"))
+    done = table.index_migrate(after, options=FEW if after == "BUCKET" else {})
+    assert (done.before, done.index_type, done.noop) == (before, after, False)
+    assert index_of(table) == after
+    assert sorted(str(sorted(row.items())) for row in rows_of(table) if row.pop("_hoodie_file_name")) == stored
+    assert bool(done.files_rewritten) == (after == "BUCKET")
+    assert (done.keys_checked == 20) == (after in GLOBAL and before not in GLOBAL)
+    assert (done.rows_built == 20) == after.startswith("RECORD")
+    again = Oracle(is_global=after in GLOBAL, moves=after != "RECORD_INDEX")
+    again.apply(ROWS)
+    batch = [
+        Row("k1", "x", 2, "2"),
+        Row("k2", "x", 2, "2"),
+        Row("new", "y", 2, "2"),
+        Row("k4", "x", 2, "", deleted=True),
+    ]
+    assert counts_of(table.upsert(batch_of(batch))) == again.apply(batch)
+    assert content_of(table) == again.content()
+    assert table.check().ok
+
+
+def test_the_same_index_again_is_nothing(tmp_path: Path):
+    table, _ = made(tmp_path / "t", "SIMPLE")
+    done = table.index_migrate("SIMPLE")
+    assert (done.noop, done.instant) == (True, None)
+
+
+def test_a_global_index_needs_unique_keys(tmp_path: Path):
+    table, _ = made(tmp_path / "t", "BLOOM")
+    table.upsert(batch_of([Row("k0", "y", 2, "twice")]))
+    for kind in ("GLOBAL_SIMPLE", "RECORD_INDEX"):
+        with pytest.raises(TableCorruptError, match="'k0' is stored 2 times"):
+            table.index_migrate(kind)
+    assert index_of(table) == "BLOOM"
+
+
+def test_a_dry_run_changes_nothing(tmp_path: Path):
+    table, _ = made(tmp_path / "t", "BLOOM")
+    before = len(table.history())
+    for kind in ("BUCKET", "RECORD_INDEX", "GLOBAL_BLOOM"):
+        done = table.index_migrate(kind, dry_run=True)
+        assert (done.dry_run, done.instant) == (True, None)
+    assert (index_of(table), len(table.history())) == ("BLOOM", before)
+
+
+@pytest.mark.parametrize("kind", ["BUCKET", "SIMPLE", "RECORD_INDEX"])
+def test_what_was_rolled_back_of_other_writers_is_noted(tmp_path: Path, kind: str):
+    table, _ = made(tmp_path / "t", "BLOOM")
+    theirs = put_pending(table)
+    (note,) = table.index_migrate(kind, options=FEW if kind == "BUCKET" else {}, force=True).notes
+    assert note.startswith(f"instant {theirs} (commit) of another writer was rolled back")
+
+
+def test_what_a_try_in_vain_rolled_back_is_noted(tmp_path: Path):
+    table, _ = made(tmp_path / "t", "BLOOM")
+    opened = Table.open(open_storage(table.uri))
+    before = opened.snapshot()
+    table.upsert(batch_of([Row("k1", "x", 2, "2")]))
+    theirs, notes = put_pending(table), list[str]()
+    with pytest.raises(WriteConflictError):
+        switch_index(opened, before, IndexSpec(IndexType.SIMPLE), force=True, notes=notes)
+    (note,) = notes
+    assert theirs in note
+
+
+def test_a_rollback_takes_the_index_back(tmp_path: Path):
+    table, oracle = made(tmp_path / "t", "BLOOM")
+    done = table.index_migrate("RECORD_INDEX")
+    assert done.instant is not None
+    rollback_table(table.uri, done.instant)
+    assert index_of(table) == "BLOOM"
+    batch = [Row("k1", "x", 2, "2")]
+    assert counts_of(table.upsert(batch_of(batch))) == oracle.apply(batch)
+    assert content_of(table) == oracle.content()
+
+
+def test_options_of_another_index_are_refused(tmp_path: Path):
+    table, _ = made(tmp_path / "t", "BLOOM")
+    with pytest.raises(OptionError, match="has no meaning"):
+        table.index_migrate("SIMPLE", options=FEW)
+
+
+def test_a_run_under_way_does_not_commit_under_the_old_index(tmp_path: Path):
+    """The guard of every commit: the index it was planned by is still in force."""
+    table, _ = made(tmp_path / "t", "BLOOM")
+    table.index_migrate("GLOBAL_BLOOM")
+    with pytest.raises(OptionError, match="bound to GLOBAL_BLOOM"):
+        table.upsert(batch_of([Row("k1", "x", 2, "2")]), options={"hoodie.index.type": "BLOOM"})

@@ -1,0 +1,181 @@
+"""What statistics say of a condition: never that a row cannot be there which is, in whatever type or form it is stored."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeindex.metadata.column_ranges import ValueKind, ValueType
+from lakeindex.metadata.column_stats import FIELD
+from lakeindex.metadata.records import Record
+from lakeindex.model import BaseFile
+from lakeindex.operations.rows.known_bounds import FooterStatistics, converted
+from lakeindex.predicates.bounds import ALL_NULL, UNKNOWN, Bounds
+from lakeindex.predicates.nodes import Path as Column
+from lakeindex.predicates.predicate import predicate_of
+from tests.builders import Row, batch_of, make_table
+from tests.told_tables import tell
+
+GROUP = 4
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC).replace(tzinfo=None)
+
+
+def written(rows: pa.Table, **options: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, row_group_size=GROUP, **options)
+    return sink.getvalue().to_pybytes()
+
+
+def edited(data: bytes, was: bytes, now: bytes) -> bytes:
+    """The file with something else in its footer."""
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    assert data[start:].count(was) == 1, was
+    return data[:start] + data[start:].replace(was, now)
+
+
+def known(data: bytes, condition: str, schema: pa.Schema, group: int = 0) -> dict[Column, Bounds]:
+    predicate = predicate_of(condition, schema)
+    return FooterStatistics(pq.ParquetFile(pa.BufferReader(data)), predicate).of(group)
+
+
+def test_a_group_is_left_out_only_if_no_row_of_it_meets_the_condition():
+    """Of random rows, in the types that an older file may have of the table's columns."""
+    chance = random.Random(3)
+    stored = {
+        "i": (pa.int32(), pa.int64(), lambda: chance.randint(-3, 3)),
+        "f": (pa.float32(), pa.float64(), lambda: chance.choice([0.1, -0.0, 0.0, 2.5, float("nan")])),
+        "d": (pa.decimal128(5, 1), pa.decimal128(9, 3), lambda: Decimal(chance.randint(-30, 30)).scaleb(-1)),
+        "t": (pa.timestamp("ms"), pa.timestamp("us"), lambda: EPOCH + dt.timedelta(milliseconds=chance.choice([0, 1]))),
+        "s": (pa.string(), pa.string(), lambda: chance.choice(["", "a", "ab", "b"])),
+        "p": (pa.struct([("x", pa.int32())]), pa.struct([("x", pa.int64())]), lambda: {"x": chance.choice([None, 1, 2])}),
+        "l": (pa.list_(pa.int32()), pa.list_(pa.int32()), lambda: chance.choice([[], [1], [None]])),
+    }  # fmt: skip
+    conditions = [
+        "i = 2", "i > 1.5", "NOT (i < 3)", "i IS NULL", "f > 2", "f = 0.1", "f < 0", "f <= 0", "NOT (f = 2.5)", "f IS NOT NULL",
+        "d = 0.1", "d > 2.95", "d <= -3", "t = '1970-01-01'", "t > '1970-01-01 00:00:00.0005'", "NOT (s LIKE 'a%')", "s = ''",
+        "s IN ('ab', 'c')", "p.x = 2", "p.x IS NULL", "p IS NULL", "p IS NOT NULL", "l IS NULL", "l IS NOT NULL", "gone IS NULL",
+        "gone = 1", "NOT (gone = 1)",
+    ]  # fmt: skip
+    wide = pa.schema([*((name, kind) for name, (_, kind, _) in stored.items()), ("gone", pa.int64())])
+    wrong, left_out = [], 0
+    for _ in range(12):
+        empty = {name: chance.random() for name in stored}
+        columns = {
+            name: pa.array([None if chance.random() < empty[name] else value() for _ in range(2 * GROUP)], kind)
+            for name, (kind, _, value) in stored.items()
+        }
+        rows = pa.table(columns)
+        source = pq.ParquetFile(pa.BufferReader(written(rows)))
+        now = rows.append_column("gone", pa.nulls(2 * GROUP, pa.int64()))
+        widened = pa.table(
+            [now.column(name).cast(kind) for name, kind in zip(wide.names, wide.types, strict=True)], wide
+        )
+        widened = widened.set_column(1, "f", pa.array([float(f"{v:.7g}") if v is not None else None
+                                                      for v in rows.column("f").to_pylist()], pa.float64()))  # fmt: skip
+        for condition in conditions:
+            predicate = predicate_of(condition, wide)
+            statistics = FooterStatistics(source, predicate)
+            for group in range(2):
+                is_read = predicate.may_match(statistics.of(group))
+                found = predicate.filter(widened.slice(group * GROUP, GROUP)).num_rows
+                left_out += not is_read
+                wrong += [(condition, widened.slice(group * GROUP, GROUP).to_pylist())] if found and not is_read else []
+    assert not wrong, wrong[0]
+    assert left_out > 120
+
+
+def test_columns_of_other_shapes():
+    schema = pa.schema([("p", pa.struct([("x", pa.int64()), ("y", pa.int64())])), ("n", pa.int64()), ("q", pa.int64())])
+    rows = pa.table({"p": [{"x": 1}, {"x": None}], "n": [1, 2]})
+    assert known(written(rows), "p IS NULL", schema) == {("p",): UNKNOWN}, "its fields are there"
+    assert known(written(rows), "p.y = 1 OR q = 1", schema) == {("p", "y"): ALL_NULL, ("q",): ALL_NULL}
+    assert known(written(pa.table({"p": [1, 2]})), "p.x = 1", schema) == {("p", "x"): UNKNOWN}, "it was no struct"
+    plain = written(pa.table({"n": [1, None]}))
+    assert known(plain, "n = 1", schema) == {("n",): Bounds(1, 1)}
+    listed = edited(plain, b"\x25\x02\x18\x01n", b"\x25\x04\x18\x01n")  # repeated: a list of the oldest form
+    assert pa.types.is_list(pq.ParquetFile(pa.BufferReader(listed)).schema_arrow.field("n").type)
+    assert known(listed, "n = 1", schema) == {("n",): UNKNOWN}
+
+
+def test_nulls_that_nobody_counted():
+    schema = pa.schema([("n", pa.int64())])
+    data = written(pa.table({"n": [5, 5, 5]}))
+    assert known(data, "n = 1", schema) == {("n",): Bounds(5, 5, may_be_null=False)}
+    uncounted = edited(data, b"\x16\x00\x28\x08\x05", b"\x26\x00\x18\x08\x05")  # 4 distinct_count for 3 null_count
+    assert pq.ParquetFile(pa.BufferReader(uncounted)).metadata.row_group(0).column(0).statistics.null_count is None
+    assert known(uncounted, "n = 1", schema) == {("n",): Bounds(5, 5)}
+    required = written(pa.table({"n": [5]}, pa.schema([pa.field("n", pa.int64(), nullable=False)])))
+    unsaid = edited(required, b"\x16\x00\x28\x08\x05", b"\x26\x00\x18\x08\x05")
+    assert known(unsaid, "n = 1", schema) == {("n",): Bounds(5, 5, may_be_null=False)}
+
+
+def test_ends_are_brought_into_the_units_of_the_table_and_never_inwards():
+    ms, us, date = (
+        ValueKind(ValueType.TIMESTAMP_MILLIS),
+        ValueKind(ValueType.TIMESTAMP_MICROS),
+        ValueKind(ValueType.DATE),
+    )
+    clock, long = ValueKind(ValueType.TIME_MICROS), ValueKind(ValueType.LONG)
+    small, large = ValueKind(ValueType.DECIMAL, 5, 1), ValueKind(ValueType.DECIMAL, 9, 3)
+    text, raw, flag = (ValueKind(one) for one in (ValueType.STRING, ValueType.BYTES, ValueType.BOOLEAN))
+    float_, double = ValueKind(ValueType.FLOAT), ValueKind(ValueType.DOUBLE)
+    cases = [
+        (us, (1_500, 2_500), pa.timestamp("ms"), (1, 3)),
+        (us, (-1_500, -500), pa.timestamp("ms", "UTC"), (-2, 0)),
+        (ms, (1, 2), pa.timestamp("us"), (1_000, 2_000)),
+        (clock, (1, 1), pa.time32("ms"), (0, 1)),
+        (date, (1, 2), pa.date32(), (1, 2)),
+        (date, (1, 2), pa.timestamp("us"), None),
+        (us, (1, 2), pa.date32(), None),
+        (us, (1, 2), pa.time64("us"), None),
+        (clock, (1, 2), pa.timestamp("us"), None),
+        (small, (-15, 25), pa.decimal128(9, 3), (-1_500, 2_500)),
+        (large, (-15, 25), pa.decimal128(9, 1), None),
+        (long, (1, 2), pa.decimal128(9, 1), None),
+        (small, (1, 2), pa.int64(), None),
+        (long, (2**53 + 1, 2**53 + 1), pa.float64(), (2.0**53, 2.0**53)),
+        (double, (0.5, 1.5), pa.float64(), (0.5, 1.5)),
+        (double, (0.5, 1.5), pa.float32(), None),
+        (double, (0.5, float("nan")), pa.float64(), None),
+        (float_, (float("nan"), 1.0), pa.float32(), None),
+        (text, ("a", "b"), pa.large_string(), ("a", "b")),
+        (text, ("a", "b"), pa.binary(), None),
+        (raw, (b"a", b"b"), pa.binary(), (b"a", b"b")),
+        (raw, (b"a", b"b"), pa.string(), None),
+        (flag, (False, True), pa.bool_(), (False, True)),
+        (flag, (False, True), pa.int64(), None),
+        (long, (0, 1), pa.bool_(), None),
+        (long, (0, 1), pa.string(), None),
+    ]
+    wrong = [(one, found) for *one, wanted in cases if (found := converted(one[1], one[0], one[2])) != wanted]
+    assert not wrong
+
+
+def test_a_record_of_another_file_or_column_says_nothing(tmp_path: Path):
+    """A wrong bit, or two keys of one hash: what is believed must say whose it is."""
+    for number, (name, other) in enumerate((("fileName", "other.parquet"), ("columnName", "ts"))):
+        table = make_table(tmp_path / f"t{number}")
+        table.upsert(batch_of([Row("a", "x", 1, "1"), Row("b", "x", 1, "1")]))
+
+        def elsewhere(file: BaseFile, record: dict[str, Any], name: str = name, other: str = other) -> Record:
+            ends = {end: (record[FIELD][end][0], {"value": "zz"}) for end in ("minValue", "maxValue")}
+            return {**record, FIELD: {**record[FIELD], **ends, name: other}}
+
+        tell(table, stats=elsewhere)
+        found = table.scan(where="_hoodie_record_key = 'a'").to_arrow()
+        assert found["id"].to_pylist() == ["a"], name
+
+
+def test_rows_since_a_point_are_looked_for_in_newer_files_only(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    first = table.upsert(batch_of([Row("a", "x", 1, "1"), Row("b", "y", 1, "1")])).instant
+    table.upsert(batch_of([Row("c", "z", 1, "1")]))
+    scan = table.scan(since=first)
+    assert scan.to_arrow()["id"].to_pylist() == ["c"]
+    assert scan.explain().files_left == 1
