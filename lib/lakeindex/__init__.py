@@ -5,14 +5,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from lakeindex import release
-
 if TYPE_CHECKING:
     from lakeindex.api.creating import create_table
     from lakeindex.api.finding import find_tables
     from lakeindex.api.table import LakeTable, open_table
 
-__version__ = release.VERSION
+    __version__: str
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # a library prints nothing by itself
 
@@ -29,6 +27,10 @@ def __getattr__(name: str) -> Any:
         from lakeindex.api.finding import find_tables
 
         return find_tables
+    if name == "__version__":
+        from lakeindex.model import VERSION
+
+        return VERSION
     if name in __all__:
         from lakeindex.api import table as api
 

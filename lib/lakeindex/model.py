@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self, TypeAlias
 
+VERSION: Final = "0.1.0"
+"""Which release this is, said here alone: to ask the installed package takes a hundred modules."""
+
 
 class InstantState(StrEnum):
     """Life of an instant; a completed file wins over the other two, which stay beside it."""

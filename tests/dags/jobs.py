@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lakeindex.error_handling import described
+from lakeindex.errors import described
 from lakeindex.pipeline import Stage
 
 FATES = {

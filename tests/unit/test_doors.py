@@ -25,7 +25,6 @@ from lakeindex.api import table as api
 from lakeindex.api.run import run, run_upsert
 from lakeindex.api.table import LakeTable
 from lakeindex.cli.group import Failure
-from lakeindex.error_handling import described, in_our_words
 from lakeindex.errors import (
     AccessDeniedError,
     InputError,
@@ -36,7 +35,9 @@ from lakeindex.errors import (
     QuarantineExceededError,
     StorageError,
     UsageError,
+    described,
     first_line,
+    in_our_words,
 )
 from lakeindex.parquet import footer_walk  # noqa: F401 - compiled before a user without rights needs it
 from tests.builders import Row, batch_of, make_table

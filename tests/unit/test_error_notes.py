@@ -2,7 +2,7 @@
 
 import pytest
 
-from lakeindex.error_handling import noted
+from lakeindex.errors import noted
 
 
 def test_what_goes_wrong_is_a_note() -> None:

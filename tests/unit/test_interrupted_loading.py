@@ -87,7 +87,7 @@ def ends(number, frame):
 signal.signal(signal.SIGALRM, ends)
 """
     work = """
-from lakeindex.storage.clients.obstore_here import obstore_here
+from lakeindex.storage.objects import obstore_here
 again(obstore_here)
 assert obstore_here().store.S3Store
 assert signal.getsignal(signal.SIGALRM) is ends and signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -10,7 +10,7 @@ from enum import StrEnum
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeindex.json_values import json_of
+from lakeindex.showing.json_values import json_of
 
 
 class Colour(StrEnum):

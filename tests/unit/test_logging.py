@@ -14,8 +14,7 @@ import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.conductor import upsert as conductor
-from lakeindex.error_handling import show_warnings
-from lakeindex.errors import WriteConflictError
+from lakeindex.errors import WriteConflictError, show_warnings
 from lakeindex.stages.merge_write.stage import MergeAttempt
 from tests.builders import Row, batch_of, make_table
 
@@ -108,9 +107,7 @@ def test_the_library_prints_nothing_and_a_program_of_ours_its_warnings(tmp_path:
         "logging.getLogger('lakeindex.telemetry').warning('something is odd')\n"
     )
     assert printed(run, tmp_path) == ("", "")
-    ours = "from lakeindex.error_handling import show_warnings; show_warnings(); show_warnings()\n" + run.replace(
-        "'t'", "'u'"
-    )
+    ours = "from lakeindex.errors import show_warnings; show_warnings(); show_warnings()\n" + run.replace("'t'", "'u'")
     assert printed(ours, tmp_path) == ("", "something is odd\n")
 
 

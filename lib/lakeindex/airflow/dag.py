@@ -24,7 +24,7 @@ from lakeindex.airflow.tables import EXECUTIONS, TableConf
 from lakeindex.errors import UsageError
 from lakeindex.model import BATCH_OPERATIONS, IndexType, Operation
 from lakeindex.pipeline import STAGE_TITLES, Stage
-from lakeindex.shipped_files import jobs_folder
+from lakeindex.runners.shipped_files import jobs_folder
 
 MANUAL_DAG: Final = "upsert_table"
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from lakeindex.airflow.tables import LOCAL, SINGLE, STAGED, TableConf
 from lakeindex.errors import UsageError
-from lakeindex.json_values import json_of
 from lakeindex.pipeline import run_id_of
+from lakeindex.showing.json_values import json_of
 
 AS_THE_TABLE_SAYS: Final = "as the table says"
 

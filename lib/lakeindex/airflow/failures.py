@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from lakeindex.error_handling import described, in_our_words, noted
-from lakeindex.errors import may_pass
+from lakeindex.errors import described, in_our_words, may_pass, noted
 
 #: Key of the XCom by which the report tab finds why a task failed that no job could say it for.
 ERROR_KEY: Final = "lakeindex_error"

@@ -17,7 +17,7 @@ from lakeindex.errors import UsageError
 from lakeindex.model import BATCH_OPERATIONS, Operation
 from lakeindex.options.parse import parse_options
 from lakeindex.pipeline import default_checkpoints, run_id_of
-from lakeindex.shipped_files import jobs_folder
+from lakeindex.runners.shipped_files import jobs_folder
 from lakeindex.storage.paths import absolute, plain
 
 #: The job, of the checkout or the installed package: a file to submit, not a module to import.

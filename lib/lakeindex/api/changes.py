@@ -13,8 +13,7 @@ from lakeindex.api.batch_data import BatchData, is_spark_frame, paths_in, uri_te
 from lakeindex.api.own_stores import in_its_stores
 from lakeindex.api.run import Request
 from lakeindex.api.scan import within
-from lakeindex.error_handling import door, doors, our_words
-from lakeindex.errors import InputError
+from lakeindex.errors import InputError, door, doors, our_words
 from lakeindex.model import Operation
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions
 from lakeindex.storage.paths import absolute

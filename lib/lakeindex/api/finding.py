@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lakeindex.api.batch_data import uri_text
-from lakeindex.error_handling import door
+from lakeindex.errors import door
 from lakeindex.storage.options import StoreOptions, using
 
 if TYPE_CHECKING:

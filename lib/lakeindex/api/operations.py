@@ -11,8 +11,7 @@ from lakeindex.api.changes import applied_until, run_apply
 from lakeindex.api.own_stores import in_its_stores
 from lakeindex.api.run import run, run_delete_partitions, with_conflict
 from lakeindex.api.where import run_where
-from lakeindex.error_handling import doors
-from lakeindex.errors import UsageError
+from lakeindex.errors import UsageError, doors
 from lakeindex.model import Change, Operation
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from lakeindex.api.arguments import (
     with_defaults,
 )
 from lakeindex.api.batch_data import BatchData, run_folders, with_inputs
-from lakeindex.error_handling import door
-from lakeindex.errors import OptionError, QuarantineExceededError, UsageError
+from lakeindex.errors import OptionError, QuarantineExceededError, UsageError, door
 from lakeindex.model import Operation
 from lakeindex.options.parse import Options, is_same_value, option_texts, parse_options
 from lakeindex.options.types import DuplicatePolicy, PartialUpdate, ReportFormat, SchemaMode

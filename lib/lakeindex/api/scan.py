@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakeindex.api.own_stores import in_its_stores
-from lakeindex.error_handling import doors, our_words
-from lakeindex.errors import UsageError
+from lakeindex.errors import UsageError, doors, our_words
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions, using
 from lakeindex.storage.paths import absolute
 

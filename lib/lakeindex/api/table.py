@@ -29,8 +29,7 @@ from lakeindex.api.batch_data import (
 from lakeindex.api.operations import TableOperations
 from lakeindex.api.own_stores import in_its_stores
 from lakeindex.api.run import chosen_runner, run_upsert
-from lakeindex.error_handling import door, doors
-from lakeindex.errors import OptionError
+from lakeindex.errors import OptionError, door, doors
 from lakeindex.options.parse import Options, option_texts, parse_options
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions, using
 from lakeindex.storage.paths import absolute

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from lakeindex.api.arguments import RunArguments
 from lakeindex.api.batch_data import BatchData
 from lakeindex.api.run import Request
-from lakeindex.error_handling import door
-from lakeindex.errors import UsageError
+from lakeindex.errors import UsageError, door
 from lakeindex.model import Change, Operation
 from lakeindex.time_spent import accounting, loading
 

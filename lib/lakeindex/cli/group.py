@@ -17,9 +17,8 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from lakeindex.error_handling import in_our_words, show_warnings
-from lakeindex.errors import DEBUG_VARIABLE, LakeIndexError
-from lakeindex.json_values import json_of
+from lakeindex.errors import DEBUG_VARIABLE, LakeIndexError, in_our_words, show_warnings
+from lakeindex.showing.json_values import json_of
 from lakeindex.time_spent import begin_with_process
 
 ERROR_SCHEMA_VERSION: Final = 1

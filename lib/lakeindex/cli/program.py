@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from lakeindex.cli.group import LakeGroup
-from lakeindex.release import VERSION
+from lakeindex.model import VERSION
 
 _COMMANDS: Final = {
     "lakeindex.cli.commands.create": ("create", "options"),

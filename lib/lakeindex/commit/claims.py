@@ -13,9 +13,9 @@ from typing import Final
 from lakeindex.commit.run_records import RunIdentity, attempt_path
 from lakeindex.errors import ObjectNotFoundError
 from lakeindex.format import instants as names
-from lakeindex.json_values import json_of
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import Instant, InstantState
+from lakeindex.showing.json_values import json_of
 from lakeindex.storage import list_names
 from lakeindex.storage.port import Storage
 from lakeindex.table.host import Host

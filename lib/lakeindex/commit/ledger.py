@@ -17,8 +17,8 @@ from typing import Any, Final
 from lakeindex.commit.claims import load_claim
 from lakeindex.commit.run_records import RunIdentity
 from lakeindex.errors import BatchIdReusedError, TableUnsupportedError
-from lakeindex.json_values import json_of
 from lakeindex.lock.write_context import WriteContext
+from lakeindex.showing.json_values import json_of
 from lakeindex.storage.port import Storage
 from lakeindex.timeline import records
 from lakeindex.timeline.timeline import Timeline

@@ -16,11 +16,10 @@ import threading
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from lakeindex.error_handling import noted
-from lakeindex.errors import FencedError, ObjectNotFoundError
+from lakeindex.errors import FencedError, ObjectNotFoundError, noted
 from lakeindex.format import instants as names
-from lakeindex.json_values import json_of
 from lakeindex.model import BaseFile
+from lakeindex.showing.json_values import json_of
 from lakeindex.storage.port import Storage
 from lakeindex.table.host import Host, Process
 from lakeindex.timeline import records

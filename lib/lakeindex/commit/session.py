@@ -42,7 +42,6 @@ from lakeindex.commit.run_records import (
 )
 from lakeindex.commit.undo.sweep import sweep_partitions
 from lakeindex.commit.write_queue import Turn, TurnScope
-from lakeindex.error_handling import noted
 from lakeindex.errors import (
     FencedError,
     InvariantError,
@@ -50,6 +49,7 @@ from lakeindex.errors import (
     ObjectNotFoundError,
     StorageError,
     WriteConflictError,
+    noted,
 )
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata, PlannedUpdate, inflight_plan
 from lakeindex.format.file_names import MarkerKind, marker_path

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from lakeindex.errors import LakeIndexError, StorageError, TableCorruptError
-from lakeindex.json_values import json_of
+from lakeindex.showing.json_values import json_of
 from lakeindex.storage.port import Storage
 from lakeindex.table.host import Host, Process
 from lakeindex.time_spent import waiting

@@ -16,8 +16,7 @@ from typing import Final, Protocol
 
 from lakeindex.commit.session import AlreadyDone, WriteSession, begin_write
 from lakeindex.conductor.opened import open_and_retry, open_for_write, retry_on_conflict
-from lakeindex.error_handling import noted
-from lakeindex.errors import FencedError, InputError, UsageError
+from lakeindex.errors import FencedError, InputError, UsageError, noted
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.model import BaseFile, Operation
 from lakeindex.pipeline import SUMMARY_FILE, Stage, stages_for

@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from lakeindex.errors import FencedError, LakeIndexError, LockTimeoutError, ObjectNotFoundError
-from lakeindex.json_values import json_of
 from lakeindex.lock.hudi_lock import HudiLock
+from lakeindex.showing.json_values import json_of
 from lakeindex.storage import list_names
 from lakeindex.storage.port import Storage
 from lakeindex.table.host import Host, Process

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from lakeindex.error_handling import noted
+from lakeindex.errors import noted
 from lakeindex.format.instants import comparable
 from lakeindex.lock import hudi_lock, lock
 from lakeindex.options.types import WriteConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from lakeindex.release import VERSION
+from lakeindex.model import VERSION
 from lakeindex.report.charts import Bar, Chart, Part, colours_of, percent
 from lakeindex.report.page import template
 from lakeindex.report.table_report import CommitLine, TableReport

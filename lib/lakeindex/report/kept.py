@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lakeindex.error_handling import noted
-from lakeindex.errors import ObjectNotFoundError, UsageError
+from lakeindex.errors import ObjectNotFoundError, UsageError, noted
 from lakeindex.format.file_names import METADATA_FOLDER
 from lakeindex.options.types import ReportFormat
 from lakeindex.pipeline import SUMMARY_FILE, default_checkpoints

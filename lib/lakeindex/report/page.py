@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from lakeindex.release import VERSION
+from lakeindex.model import VERSION
 from lakeindex.report import charts
 from lakeindex.report.run_report import RunReport
 from lakeindex.report.titles import title_of

@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 
 from lakeindex.errors import InputError, ObjectNotFoundError
 from lakeindex.index.stored.decoded_cache import BoundedCache
-from lakeindex.json_values import json_of
 from lakeindex.pipeline import Stage
+from lakeindex.showing.json_values import json_of
 from lakeindex.storage.port import Storage
 from lakeindex.tasks.memory_bound import cache_bytes, current_share
 

@@ -15,7 +15,7 @@ from typing import Final
 from lakeindex.commit.ledger import counts
 from lakeindex.errors import FencedError, UsageError
 from lakeindex.format.instants import comparable
-from lakeindex.json_values import json_of
+from lakeindex.showing.json_values import json_of
 from lakeindex.storage.port import Storage
 from lakeindex.timeline import records
 from lakeindex.timeline.timeline import Timeline

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakeindex.errors import InputError, ObjectNotFoundError
-from lakeindex.json_values import json_of
 from lakeindex.run.checkpoints import digest_of
+from lakeindex.showing.json_values import json_of
 from lakeindex.tasks.stores import storage_at
 
 _MARK: Final = b"lakeindex.columns.of.input"

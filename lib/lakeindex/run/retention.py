@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from lakeindex.error_handling import noted
+from lakeindex.errors import noted
 from lakeindex.pipeline import SUMMARY_FILE, Stage
 from lakeindex.run.run_folders import (
     ROSTER,

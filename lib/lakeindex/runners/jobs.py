@@ -10,9 +10,7 @@ from collections.abc import Callable
 import click
 
 from lakeindex.conductor.upsert import run_batch, run_stage
-from lakeindex.error_handling import described, noted, show_warnings
-from lakeindex.errors import LakeIndexError
-from lakeindex.json_values import json_of
+from lakeindex.errors import LakeIndexError, described, noted, show_warnings
 from lakeindex.options.types import ReportFormat
 from lakeindex.pipeline import Stage
 from lakeindex.report.kept import keep_report
@@ -22,6 +20,7 @@ from lakeindex.run.spec import RunSpec
 from lakeindex.run.summary import RunSummary, StageSummary
 from lakeindex.runners.spark import SparkRunner, with_tables_written
 from lakeindex.runners.spark_session import JobSession, begin_with_submit
+from lakeindex.showing.json_values import json_of
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.tasks.stores import storage_at
 from lakeindex.telemetry.observer import RunObserver

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from lakeindex.json_values import json_of
+from lakeindex.showing.json_values import json_of
 from lakeindex.showing.notebook import Shown
 
 SCHEMA_VERSION: Final = 1

@@ -32,8 +32,7 @@ from lakeindex.errors import (
     UnknownOutcomeError,
     first_line,
 )
-from lakeindex.storage.clients.limits import TimeLimits
-from lakeindex.storage.options import NO_OPTIONS, StoreOptions
+from lakeindex.storage.options import NO_OPTIONS, StoreOptions, TimeLimits
 from lakeindex.storage.paths import TEMPORARY_PREFIX, checked_folder, checked_path
 from lakeindex.storage.port import Listing, ObjectMeta, Pieces, Watched, no_conditional_writes
 

@@ -28,7 +28,7 @@ from lakeindex.errors import (
     StorageError,
     UnknownOutcomeError,
 )
-from lakeindex.process_lock import ProcessLock
+from lakeindex.storage.parallel import ProcessLock
 from lakeindex.storage.paths import checked_folder, checked_path
 from lakeindex.storage.port import Listing, ObjectMeta, Pieces, joined
 

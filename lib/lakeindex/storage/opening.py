@@ -43,16 +43,6 @@ def open_storage(uri: Place, options: StoreOptions | None = None) -> Storage:
     return ObjectStorage(place, current_options() if options is None else options)
 
 
-def is_on_this_machine(uri: str) -> bool:
-    """Whether what is read and written at a path or URL crosses no network, as far as the name tells."""
-    return plain(uri).partition("://")[0] == "memory" or is_local_disk(uri)
-
-
-def is_local_disk(uri: str) -> bool:
-    """Whether what is written at a path or URL waits in this machine's memory until it is synced."""
-    return "://" not in plain(uri)
-
-
 def remove_empty_folders(storage: Storage, prefix: str) -> None:
     """On local disk and HDFS, remove a folder and those below it as far as they are empty;
     elsewhere there are no folders.

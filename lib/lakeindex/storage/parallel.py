@@ -1,19 +1,85 @@
-"""Many requests at once: an object store answers each of them late, a local disk has answered
-before a thread is started.
+"""Threads: work that is shared among them, many requests at once, and locks that a forked process has anew.
+
+An object store answers each request late, so many are made at once; a local disk has answered before a thread is
+started.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Callable, Iterable
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from types import TracebackType
 from typing import Final, TypeVar
 
-from lakeindex.storage.opening import is_on_this_machine
-from lakeindex.storage.sharing import shared
+from lakeindex.storage.paths import is_on_this_machine
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+def shared(function: Callable[[T], R], items: Sequence[T], workers: int, name: str) -> list[R]:
+    """``[function(i) for i in items]``, in order, by so many threads at most; the first error is raised.
+
+    Args:
+        function: runs in a copy of the caller's context.
+        name: of the threads.
+    """
+    left = iter(enumerate(items))
+    done: dict[int, R] = {}
+    failed: dict[int, BaseException] = {}
+
+    def work() -> None:
+        for number, item in left:
+            try:
+                done[number] = function(item)
+            except BaseException as error:  # noqa: BLE001 - raised below
+                failed[number] = error
+
+    most = min(workers, len(items))
+    with ThreadPoolExecutor(max(most, 1), thread_name_prefix=name) as pool:
+        for _ in range(most):
+            pool.submit(copy_context().run, work)
+    if failed:
+        raise failed[min(failed)]
+    return [done[number] for number in range(len(items))]
+
+
+_locks: Final[weakref.WeakSet[ProcessLock]] = weakref.WeakSet()
+
+
+class ProcessLock:
+    """A reentrant lock among the threads of a process, for what lives as long as the process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        _locks.add(self)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()
+
+    def renew(self) -> None:
+        """Be a lock that nobody holds."""
+        self._lock = threading.RLock()
+
+
+def _renew_all() -> None:
+    for lock in list(_locks):
+        lock.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_all)
+
 
 _FAR: Final = 16
 _NEAR: Final = 4

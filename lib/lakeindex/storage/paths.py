@@ -171,3 +171,13 @@ def _problem(path: str) -> str | None:
         if level == "":
             return "has an empty level"
     return None
+
+
+def is_on_this_machine(uri: str) -> bool:
+    """Whether what is read and written at a path or URL crosses no network, as far as the name tells."""
+    return plain(uri).partition("://")[0] == "memory" or is_local_disk(uri)
+
+
+def is_local_disk(uri: str) -> bool:
+    """Whether what is written at a path or URL waits in this machine's memory until it is synced."""
+    return "://" not in plain(uri)

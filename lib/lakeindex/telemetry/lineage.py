@@ -19,8 +19,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError, UsageError
+from lakeindex.model import VERSION
 from lakeindex.pipeline import Stage
-from lakeindex.release import VERSION
 from lakeindex.run.spec import RunSpec
 from lakeindex.run.summary import RunSummary
 from lakeindex.storage.paths import plain

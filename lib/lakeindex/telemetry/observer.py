@@ -7,8 +7,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from lakeindex.error_handling import noted
-from lakeindex.errors import LakeIndexError
+from lakeindex.errors import LakeIndexError, noted
 from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec, run_folder
 from lakeindex.run.stage_run import finished_stages

@@ -22,8 +22,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 from lakeindex.format import instants as names
-from lakeindex.json_values import json_of
 from lakeindex.model import Instant, InstantState
+from lakeindex.showing.json_values import json_of
 from lakeindex.storage import list_names
 from lakeindex.storage.port import Storage
 from lakeindex.timeline import records

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lakeindex.shipped_files import jobs_folder
+from lakeindex.runners.shipped_files import jobs_folder
 from tests.cli_support import lakeindex, validate
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from lakeindex.json_values import json_value
+from lakeindex.showing.json_values import json_value
 from tests.cli_support import lakeindex, validate
 from tests.unit.cli.tables import table_with
 from tests.unit.operations.test_getting import composite

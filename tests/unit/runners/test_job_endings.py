@@ -7,8 +7,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from lakeindex.error_handling import described
-from lakeindex.errors import InvariantError, LakeIndexError, StorageError, TableNotFoundError, WriteConflictError
+from lakeindex.errors import (
+    InvariantError,
+    LakeIndexError,
+    StorageError,
+    TableNotFoundError,
+    WriteConflictError,
+    described,
+)
 from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec
 from lakeindex.runners import jobs

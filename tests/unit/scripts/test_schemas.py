@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 import jsonschema
 
-from lakeindex.json_values import json_of
 from lakeindex.showing.json_result import JsonResult, TableResult
+from lakeindex.showing.json_values import json_of
 
 program = runpy.run_path(str(Path(__file__).resolve().parents[3] / "scripts" / "schemas.py"))
 schema_of, merged, whole, RESULTS = (program[name] for name in ("schema_of", "merged", "whole", "RESULTS"))

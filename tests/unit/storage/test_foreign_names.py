@@ -8,8 +8,7 @@ import pytest
 
 from lakeindex.errors import OptionError
 from lakeindex.storage import StoreOptions, open_storage
-from lakeindex.storage.clients.aws_profiles import with_profile
-from lakeindex.storage.clients.foreign_names import in_our_names
+from lakeindex.storage.object_options import in_our_names, with_profile
 
 VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL", "AWS_REGION")
 

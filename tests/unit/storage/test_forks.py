@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.process_lock import ProcessLock
 from lakeindex.storage import open_storage
-from lakeindex.storage.clients.obstore_here import obstore_here
+from lakeindex.storage.objects import obstore_here
+from lakeindex.storage.parallel import ProcessLock
 from lakeindex.tasks.helpers import Helpers, _helpers, current_helpers
 from lakeindex.tasks.stores import storage_at
 from tests.builders import Row, batch_of, make_table

@@ -13,8 +13,8 @@ import pytest
 from lakeindex.api.table import LakeTable, open_table
 from lakeindex.errors import OptionError, StorageError
 from lakeindex.storage import StoreOptions, objects, open_storage
-from lakeindex.storage.clients import limits
-from lakeindex.storage.clients.limits import TimeLimits
+from lakeindex.storage import options as store_options
+from lakeindex.storage.options import TimeLimits
 
 SHORT = {"lakeindex_store_timeout": "0.2", "lakeindex_store_connect_timeout": "0.2"}
 S3 = {"aws_access_key_id": "k", "aws_secret_access_key": "s", "aws_region": "us-east-1"}
@@ -114,7 +114,7 @@ def dripping() -> Iterator[str]:
 
 def test_an_answer_that_never_ends_is_not_waited_for(dripping: str, monkeypatch: pytest.MonkeyPatch):
     """Each of its bytes comes in time: what ends it is the limit of the whole call, or the object is there after all."""
-    monkeypatch.setattr(limits, "_WHOLE_S", 0.5)
+    monkeypatch.setattr(store_options, "_WHOLE_S", 0.5)
     for uri, settings in (
         ("s3://bucket/t", {**S3, "aws_endpoint_url": f"http://{dripping}"}),
         ("az://bucket/t", {**AZURE, "azure_storage_endpoint": f"http://{dripping}"}),

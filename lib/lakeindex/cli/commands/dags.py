@@ -9,7 +9,7 @@ import click
 
 from lakeindex.cli.shared import json_option
 from lakeindex.errors import UsageError
-from lakeindex.shipped_files import DAG_FILES, dag_text, jobs_folder
+from lakeindex.runners.shipped_files import DAG_FILES, dag_text, jobs_folder
 
 
 @click.command()

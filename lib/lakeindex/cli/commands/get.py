@@ -127,8 +127,8 @@ def head(  # noqa: PLR0913 - the command's options
     if as_csv and as_json:
         raise OptionError("--csv and --json are two forms of one output", culprit="--csv", hint="give one of them")
     from lakeindex.api.table import LakeTable
-    from lakeindex.json_values import json_value
     from lakeindex.showing.json_result import SCHEMA_VERSION
+    from lakeindex.showing.json_values import json_value
     from lakeindex.showing.results import show_rows
 
     names = None if columns is None else split_names(columns)

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from lakeindex.commit.recovery import maintaining
-from lakeindex.error_handling import noted
-from lakeindex.errors import LakeIndexError, MetadataTableError, TableCorruptError
+from lakeindex.errors import LakeIndexError, MetadataTableError, TableCorruptError, noted
 from lakeindex.files.file_system_view import Snapshot, snapshot
 from lakeindex.format.file_names import parse_base_file
 from lakeindex.lock.lock import TableLock

@@ -20,7 +20,7 @@ from thriftpy2.thrift import TClient, TException
 from thriftpy2.transport import TBufferedTransport, TSocket
 
 from lakeindex.errors import HBaseTableError, HBaseUnavailableError, first_line
-from lakeindex.process_lock import ProcessLock
+from lakeindex.storage.parallel import ProcessLock
 from lakeindex.time_spent import waiting
 
 VERSIONS: Final = 3

@@ -26,7 +26,7 @@ from lakeindex.index.stored.change_log import read_delta
 from lakeindex.index.stored.contract import Change, Found
 from lakeindex.index.stored.log_state import BEFORE_ALL, instant_of, new_generation, place_of
 from lakeindex.index.stored.store_context import Completed, StoreContext
-from lakeindex.json_values import json_of
+from lakeindex.showing.json_values import json_of
 
 NEVER: Final = "9" * 17
 """``commit_ts`` of a row whose key may be anywhere: an instant that is never completed,

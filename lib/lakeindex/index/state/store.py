@@ -32,7 +32,7 @@ from lakeindex.index.state.options import StateOptions
 from lakeindex.index.stored.change_log import read_delta
 from lakeindex.index.stored.contract import BatchRequest, Found
 from lakeindex.index.stored.store_context import LogView, StoreContext
-from lakeindex.json_values import json_of
+from lakeindex.showing.json_values import json_of
 from lakeindex.storage import is_local_disk, open_storage
 from lakeindex.storage.paths import plain
 from lakeindex.storage.storage_file import StorageFile

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, Protocol, TypeVar
 
-from lakeindex.process_lock import ProcessLock
+from lakeindex.storage.parallel import ProcessLock
 
 
 class Sized(Protocol):

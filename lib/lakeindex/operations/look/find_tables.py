@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final
 
-from lakeindex.error_handling import in_our_words
-from lakeindex.errors import InputError, LakeIndexError, OptionError
+from lakeindex.errors import InputError, LakeIndexError, OptionError, in_our_words
 from lakeindex.model import Instant
 from lakeindex.operations.look.history import iso_time
 from lakeindex.showing.json_result import JsonResult

@@ -43,7 +43,6 @@ from lakeindex.format.file_names import write_token
 from lakeindex.hashing.row_digest import RowDigest, digest_rows, sum_of
 from lakeindex.index.bucket.bucket import bucket_ids, bucket_of, file_id_of, groups_by_bucket
 from lakeindex.index.bucket.bucket_layout import COUNT_OPTION, FIELDS_OPTION, RULES_OPTION, BucketLayout, spec_of
-from lakeindex.json_values import json_of
 from lakeindex.model import ARRANGING_OPERATION, BaseFile
 from lakeindex.operations.rows.aligned_rows import align, aligned_row_groups, open_base_file, row_schema
 from lakeindex.options.types import WriteConfig
@@ -52,6 +51,7 @@ from lakeindex.parquet.stamps import digest_in
 from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.run.spec import BoundTable
 from lakeindex.showing.json_result import TableResult
+from lakeindex.showing.json_values import json_of
 from lakeindex.stages.merge_write.written_files import new_file_stat
 from lakeindex.storage.port import Storage
 from lakeindex.table.columns import written_schema

@@ -22,7 +22,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.hashing.arrow import RowNumbers
-from lakeindex.json_values import json_of, json_value
 from lakeindex.operations.consistent_read import read_consistently
 from lakeindex.operations.rows.aligned_rows import read_schema
 from lakeindex.operations.rows.file_reader import FileAsk, Got, KeyTask, ReadSpec, Tally, get_from_files
@@ -33,6 +32,7 @@ from lakeindex.operations.rows.time_travel import PastTable, columns_of, past_ta
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.showing.json_result import SCHEMA_VERSION, JsonResult, TableResult
+from lakeindex.showing.json_values import json_of, json_value
 from lakeindex.table.columns import virtual_keys
 from lakeindex.table.handle import Table
 from lakeindex.table.spelling.inference import shown_spec

@@ -16,7 +16,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from lakeindex.errors import StorageError, UsageError
-from lakeindex.json_values import json_value
+from lakeindex.showing.json_values import json_value
 from lakeindex.storage.paths import plain
 from lakeindex.tasks.stores import storage_at
 

@@ -21,7 +21,6 @@ from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.key_columns import read_record_keys
 from lakeindex.index.bucket.bucket_layout import layout_of
 from lakeindex.index.registry import built_index_for
-from lakeindex.json_values import json_of
 from lakeindex.model import BaseFile, IndexSpec, IndexType
 from lakeindex.operations.check.hashed_keys import hashes_of, save_hashes
 from lakeindex.operations.check.unique_keys import UniqueTask, check_unique
@@ -32,6 +31,7 @@ from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.index.in_metadata import is_in_metadata
 from lakeindex.showing.json_result import TableResult
+from lakeindex.showing.json_values import json_of
 from lakeindex.table.binding import new_index
 from lakeindex.table.columns import table_schema, virtual_keys
 from lakeindex.table.handle import Table
