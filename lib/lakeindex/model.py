@@ -95,28 +95,28 @@ class KeyGeneratorType(StrEnum):
 
 
 class IndexType(StrEnum):
-    """Index families (``hoodie.index.type``). A line here and the folder it names are an index type: see
+    """Index families (``hoodie.index.type``). A line here and the module it names are an index type: see
     ``docs/adding-an-index.md``.
 
     Attributes:
-        package: folder of the kind: its module ``kind`` has ``make_index(spec)``, ``options`` its options, ``advice``
-            what the adviser says of it.
+        module: module of the kind, with ``make_index(spec)`` and, for the adviser, ``ADVICE``. A module beside it of
+            the same name and ``_options`` has its options.
         is_global: a key is unique in the whole table (True) or in its partition (False),
             unless a bound option says else.
         has_filters: candidates are narrowed by filters in a stage of their own.
         is_stored: it keeps key -> location somewhere, which has to be built and follows the timeline.
     """
 
-    package: str
+    module: str
     is_global: bool
     has_filters: bool
     is_stored: bool
 
-    def __new__(cls, name: str, package: str = "", *traits: str) -> Self:
+    def __new__(cls, name: str, module: str = "", *traits: str) -> Self:
         """A member: its name is its value."""
         member = str.__new__(cls, name)
         member._value_ = name
-        member.package = package
+        member.module = module
         member.is_global, member.has_filters = "global" in traits, "filters" in traits
         member.is_stored = "stored" in traits
         return member
@@ -126,11 +126,11 @@ class IndexType(StrEnum):
     SIMPLE = "SIMPLE", "lakeindex.index.simple"
     GLOBAL_SIMPLE = "GLOBAL_SIMPLE", "lakeindex.index.simple", "global"
     BUCKET = "BUCKET", "lakeindex.index.bucket"
-    INMEMORY = "INMEMORY", "lakeindex.index.in_memory", "stored"
-    RECORD_INDEX = "RECORD_INDEX", "lakeindex.index.record", "stored", "global"
-    RECORD_LEVEL_INDEX = "RECORD_LEVEL_INDEX", "lakeindex.index.record", "stored"
-    HBASE = "HBASE", "lakeindex.index.hbase", "stored", "global"
-    STATE = "STATE", "lakeindex.index.state", "stored", "global"
+    INMEMORY = "INMEMORY", "lakeindex.index.locations.in_memory", "stored"
+    RECORD_INDEX = "RECORD_INDEX", "lakeindex.index.locations.record", "stored", "global"
+    RECORD_LEVEL_INDEX = "RECORD_LEVEL_INDEX", "lakeindex.index.locations.record", "stored"
+    HBASE = "HBASE", "lakeindex.index.hbase.hbase", "stored", "global"
+    STATE = "STATE", "lakeindex.index.locations.state", "stored", "global"
 
 
 INDEX_ALIASES: Final[dict[str, IndexType]] = {"GLOBAL_RECORD_LEVEL_INDEX": IndexType.RECORD_INDEX}

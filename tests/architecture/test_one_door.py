@@ -21,10 +21,9 @@ NO_BASE_FILES = {
     "report/progress.py",
     "files/footer_cache.py",  # side files: a checksum each
     "timeline/archive/lsm_files.py",  # the archived timeline: page checksums are verified
-    "index/record/shard_merge.py",
-    "index/record/shards.py",
-    "index/stored/change_log.py",
-    "index/state/store.py",
+    "index/locations/record_shards.py",
+    "index/locations/change_log.py",
+    "index/locations/state.py",
 }
 JUST_MADE_OR_A_FOOTER = {
     "write/file_parts.py",  # read_metadata of a file that was just encoded

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from lakeindex.index.keyed import StateSettings
+from lakeindex.index.locations.state_engine import StateSettings
 from lakeindex.runners.keyed_state import AppendEntries
 from lakeindex.tasks.local_runner import LocalRunner
 

@@ -1,4 +1,4 @@
-"""A stored index type is one folder and one registry line: a copy of the library gets one, and passes the whole suite."""
+"""A stored index type is a module, its options and one registry line: a copy of the library gets one, and passes the whole suite."""
 
 from __future__ import annotations
 
@@ -16,22 +16,25 @@ import lakeindex
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = Path(lakeindex.__file__).resolve().parent
 ADDED = Path(__file__).parent / "sqlite_index"
-LINE = '    SQLITE = "SQLITE", "lakeindex.index.sqlite", "stored", "global"\n'
+LINE = '    SQLITE = "SQLITE", "lakeindex.index.locations.sqlite", "stored", "global"\n'
 
 
 def library_with_one_more(folder: Path) -> Path:
-    """The library, linked, with one line and one folder more."""
-    package, index = folder / "lakeindex", folder / "lakeindex" / "index"
-    index.mkdir(parents=True)
-    for inside, original in ((package, LIBRARY), (index, LIBRARY / "index")):
+    """The library, linked, with one line and the modules of one type more."""
+    package = folder / "lakeindex"
+    locations = package / "index/locations"
+    locations.mkdir(parents=True)
+    for inside in (package, package / "index", locations):
+        original = LIBRARY / inside.relative_to(package)
         for one in original.iterdir():
-            if one.name not in ("model.py", "index", "__pycache__"):
+            if one.name not in ("model.py", "index", "locations", "__pycache__"):
                 (inside / one.name).symlink_to(one)
     text = (LIBRARY / "model.py").read_text()
-    last = '    STATE = "STATE", "lakeindex.index.state", "stored", "global"\n'
+    last = '    STATE = "STATE", "lakeindex.index.locations.state", "stored", "global"\n'
     assert text.count(last) == 1
     (package / "model.py").write_text(text.replace(last, last + LINE))
-    shutil.copytree(ADDED, index / "sqlite", ignore=shutil.ignore_patterns("__pycache__"))
+    for one in ADDED.glob("sqlite*.py"):
+        shutil.copy(one, locations)
     return folder
 
 
@@ -42,7 +45,7 @@ def environment(library: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_one_folder_and_one_line_are_an_index_type(tmp_path: Path):
+def test_its_modules_and_one_line_are_an_index_type(tmp_path: Path):
     library = library_with_one_more(tmp_path)
     suite = "tests/contract/test_index_contract.py"
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", f"pythonpath={library} {ROOT}"]

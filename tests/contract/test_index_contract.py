@@ -21,8 +21,8 @@ from lakeindex import pipeline
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import IndexNotBuiltError, OptionError, QuarantineExceededError, UsageError
 from lakeindex.files import footer_cache
+from lakeindex.index.locations.contract import LocationStore
 from lakeindex.index.registry import index_for
-from lakeindex.index.stored.contract import LocationStore
 from lakeindex.model import IndexType
 from lakeindex.operations.upkeep.rollback_table import rollback_table
 from lakeindex.options.parse import index_spec

@@ -39,10 +39,10 @@ def rendered(files: Files, uri: str) -> str:
 
 
 def test_a_link_to_a_source_file_leads_to_a_page_that_shows_it(files: Files) -> None:
-    assert "](source/tests/contract/sqlite_index/kind.py.md)" in rendered(files, "adding-an-index.md")
-    shown = files.get_file_from_path("source/tests/contract/sqlite_index/kind.py.md")
+    assert "](source/tests/contract/sqlite_index/sqlite.py.md)" in rendered(files, "adding-an-index.md")
+    shown = files.get_file_from_path("source/tests/contract/sqlite_index/sqlite.py.md")
     assert shown is not None
-    assert (ROOT / "tests/contract/sqlite_index/kind.py").read_text() in shown.content_string
+    assert (ROOT / "tests/contract/sqlite_index/sqlite.py").read_text() in shown.content_string
 
 
 def test_markdown_of_the_checkout_is_a_page_whose_links_are_turned(files: Files) -> None:

@@ -8,11 +8,10 @@ import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import HBaseTableError
-from lakeindex.index.hbase.kind import HBaseIndex
 from lakeindex.index.hbase.rows import Row as HBaseRow
-from lakeindex.index.hbase.store import HBaseStore, IndexMarker, MarkerRow
-from lakeindex.index.stored.change_log import ChangeLog
-from lakeindex.index.stored.store_context import Completed, StoreContext
+from lakeindex.index.hbase.store import HBaseIndex, HBaseStore, IndexMarker, MarkerRow
+from lakeindex.index.locations.change_log import ChangeLog
+from lakeindex.index.locations.store_context import Completed, StoreContext
 from lakeindex.options.parse import parse_options
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table

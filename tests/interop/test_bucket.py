@@ -11,9 +11,8 @@ import pytest
 
 import lakeindex
 from lakeindex.errors import LakeIndexError
-from lakeindex.index.bucket.bucket import bucket_of
-from lakeindex.index.bucket.bucket_layout import BucketLayout
-from lakeindex.index.bucket.kind import make_index
+from lakeindex.index.bucket import bucket_of, make_index
+from lakeindex.index.bucket_options import BucketLayout
 from lakeindex.model import IndexSpec, IndexType
 from lakeindex.operations.rescale import rescale_run as rescale_tasks
 from lakeindex.operations.rescale.rescale import RescaleSummary, migrate_to_buckets, rescale_table, switch_index

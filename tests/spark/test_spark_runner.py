@@ -13,7 +13,7 @@ from pyspark.sql import GroupedData, SparkSession
 
 import lakeindex
 from lakeindex.errors import InputError, OptionError, QuarantineExceededError, StorageError, UsageError
-from lakeindex.index.keyed import StateSettings
+from lakeindex.index.locations.state_engine import StateSettings
 from lakeindex.runners.spark import SparkRunner, _do_task, _keep_what_is_loaded
 from lakeindex.runners.spark_session import spark_session
 from lakeindex.tasks.runner import run_tasks

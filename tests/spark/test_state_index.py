@@ -14,7 +14,7 @@ if not hasattr(GroupedData, "transformWithState"):
     pytest.skip("this PySpark has no keyed state of rows: docs/versions.md", allow_module_level=True)
 
 from lakeindex.errors import IndexNotBuiltError, StorageError, UsageError
-from lakeindex.index.keyed import StateSettings
+from lakeindex.index.locations.state_engine import StateSettings
 from lakeindex.operations.upkeep.rollback_table import rollback_table
 from lakeindex.runners.keyed_state import KeyedState
 from lakeindex.runners.spark import SparkRunner

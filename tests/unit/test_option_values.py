@@ -12,8 +12,8 @@ from lakeindex.api.batch_data import with_inputs
 from lakeindex.api.table import LakeTable
 from lakeindex.cli.shared import parse_pairs
 from lakeindex.errors import OptionError
-from lakeindex.index.bloom.options import BloomOptions
-from lakeindex.index.hbase.options import HBaseOptions
+from lakeindex.index.bloom_options import BloomOptions
+from lakeindex.index.hbase.hbase_options import HBaseOptions
 from lakeindex.index.registry import index_for
 from lakeindex.model import IndexType, Operation
 from lakeindex.options.parse import NOTED_VALUES, index_spec, parse_options

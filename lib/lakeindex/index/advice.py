@@ -1,7 +1,7 @@
 """What an index kind says to the adviser: what it would have to do for a batch, and what it needs.
 
 Counts are a sample's, scaled up (:mod:`lakeindex.operations.advise.sample`); the cost model
-(:mod:`lakeindex.index.cost`) turns them into seconds. Each kind has its own ``ADVICE`` in its module ``advice``.
+(:mod:`lakeindex.index.cost`) turns them into seconds. Each kind has its own ``ADVICE``.
 """
 
 from __future__ import annotations

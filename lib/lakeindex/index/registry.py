@@ -1,18 +1,16 @@
 """Which kind an index type is. An index that is not there is an error, never another one in its place.
 
-The folder of a kind is named by its line in :class:`lakeindex.model.IndexType`; its module ``kind`` is imported
-when the type is used.
+The module of a kind is named by its line in :class:`lakeindex.model.IndexType`, and imported when the type is used.
 """
 
 from __future__ import annotations
 
 import importlib
-from importlib.util import find_spec
 
 from lakeindex.errors import OptionError
 from lakeindex.index.advice import STORED, KindAdvice
 from lakeindex.index.contract import Index
-from lakeindex.index.stored.contract import StoredIndex
+from lakeindex.index.locations.contract import StoredIndex
 from lakeindex.model import IndexSpec, IndexType
 from lakeindex.time_spent import loading
 
@@ -25,14 +23,13 @@ def index_for(spec: IndexSpec) -> Index:
     """
     try:
         with loading():
-            module = importlib.import_module(f"{spec.index_type.package}.kind")
+            index: Index = importlib.import_module(spec.index_type.module).make_index(spec)
     except ModuleNotFoundError as error:
         raise OptionError(
             f"index type {spec.index_type} needs the package {error.name}, which is not installed",
             culprit="hoodie.index.type",
             hint=f"pip install 'lakeindex[{spec.index_type.lower()}]'",
         ) from error
-    index: Index = module.make_index(spec)
     return index
 
 
@@ -60,8 +57,5 @@ def stored_index_for(spec: IndexSpec) -> StoredIndex:
 
 def advice_of(index_type: IndexType) -> KindAdvice:
     """What a kind says to the adviser; nothing that it needs has to be installed."""
-    name = f"{index_type.package}.advice"
-    if find_spec(name) is None:
-        return STORED
-    advice: KindAdvice = importlib.import_module(name).ADVICE
+    advice: KindAdvice = getattr(importlib.import_module(index_type.module), "ADVICE", STORED)
     return advice

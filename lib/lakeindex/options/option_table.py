@@ -3,7 +3,7 @@
 Users give ``-o key=value`` pairs under Hudi's ``hoodie.*`` names (``lakeindex.*`` for what Hudi does not have).
 ``OPTIONS`` (for writes) and ``CREATE_OPTIONS`` (for ``create``) are the single lists: the parsers, the error messages
 and the tables in docs/options.md are made from them. Options of an index kind stand in its own folder
-(``lakeindex.index.<kind>.options``) and are found by the kind's line in :class:`lakeindex.model.IndexType`.
+(``lakeindex.index.<kind>_options``) and are found by the kind's line in :class:`lakeindex.model.IndexType`.
 """
 
 from __future__ import annotations
@@ -338,11 +338,11 @@ _CREATE_ONLY: Final[tuple[Option, ...]] = (
 
 def _kind_areas() -> Iterator[tuple[OptionArea, tuple[IndexType, ...]]]:
     """Areas of the index kinds that have options, each with the types it is of."""
-    for package in dict.fromkeys(kind.package for kind in IndexType):
-        name = f"{package}.options"
+    for module in dict.fromkeys(kind.module for kind in IndexType):
+        name = f"{module}_options"
         if find_spec(name) is not None:
             area: OptionArea = importlib.import_module(name).AREA
-            yield area, tuple(kind for kind in IndexType if kind.package == package)
+            yield area, tuple(kind for kind in IndexType if kind.module == module)
 
 
 def _default(config: type, option: Option) -> Any:

@@ -21,11 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.errors import InputError, ObjectNotFoundError
-from lakeindex.index.stored.decoded_cache import BoundedCache
 from lakeindex.pipeline import Stage
 from lakeindex.showing.json_values import json_of
 from lakeindex.storage.port import Storage
-from lakeindex.tasks.memory_bound import cache_bytes, current_share
+from lakeindex.tasks.memory_bound import BoundedCache, cache_bytes, current_share
 
 MANIFEST_VERSION = 5
 

@@ -21,11 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.hashing.arrow import one_array
-from lakeindex.index.stored.decoded_cache import BoundedCache
 from lakeindex.pipeline import CHUNKS, STAGED_KEY
 from lakeindex.run.checkpoints import Manifest, Part, RunFolder, arrow_schema
 from lakeindex.run.input_columns import InputColumns, input_columns_of
-from lakeindex.tasks.memory_bound import LARGEST_CACHE, cache_bytes, chunk_bytes, current_share
+from lakeindex.tasks.memory_bound import LARGEST_CACHE, BoundedCache, cache_bytes, chunk_bytes, current_share
 
 CACHE_BYTES = LARGEST_CACHE
 _DENSE: Final = 4

@@ -25,7 +25,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from lakeindex.errors import LakeIndexError
-from lakeindex.index.keyed import ENTRIES, StateSettings
+from lakeindex.index.locations.state_engine import ENTRIES, StateSettings
 from lakeindex.storage import StoreOptions, current_options, using
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakeindex.errors import InputError, LakeIndexError, UsageError
-from lakeindex.index.keyed import StateSettings
+from lakeindex.index.locations.state_engine import StateSettings
 from lakeindex.run import row_pieces
 from lakeindex.run.spec import RunSpec
 from lakeindex.storage import StoreOptions, current_options, open_storage

@@ -16,7 +16,7 @@ from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footer_cache import CACHE_FOLDER, CacheEntry, FooterCache
 from lakeindex.files.footers import Footer, read_footer
 from lakeindex.files.metadata_facts import StoredRange, stored_ranges
-from lakeindex.index.bloom.options import USE_METADATA_OPTION, BloomOptions
+from lakeindex.index.bloom_options import USE_METADATA_OPTION, BloomOptions
 from lakeindex.index.registry import index_for
 from lakeindex.metadata.metadata_table import BLOOM_FILTERS, COLUMN_STATS
 from lakeindex.model import BaseFile

@@ -34,19 +34,19 @@ from lakeindex.errors import OptionError, TableCorruptError, TableUnsupportedErr
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footers import read_footer
 from lakeindex.files.key_columns import read_record_keys
-from lakeindex.index.bucket.bucket import bucket_ids, bucket_of, groups_by_bucket, hash_distances, key_rule_of
-from lakeindex.index.bucket.bucket_layout import (
+from lakeindex.index.bucket import bucket_ids, bucket_of, groups_by_bucket, hash_distances, key_rule_of
+from lakeindex.index.bucket_options import (
     COUNT_OPTION,
     FIELDS_OPTION,
     KEY_RULE_OPTION,
     MAX_BUCKETS,
     RULES_OPTION,
     BucketLayout,
+    BucketOptions,
     KeyRule,
     layout_of,
     spec_of,
 )
-from lakeindex.index.bucket.options import BucketOptions
 from lakeindex.model import BaseFile, IndexSpec, IndexType
 from lakeindex.options.option_table import BY_KEY
 from lakeindex.options.parse import parse_options

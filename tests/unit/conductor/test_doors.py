@@ -20,7 +20,6 @@ from lakeindex.api.table import LakeTable
 from lakeindex.commit.run_records import RunIdentity
 from lakeindex.conductor.upsert import run_stage
 from lakeindex.errors import BatchIdReusedError, TableUnsupportedError
-from lakeindex.index.stored.decoded_cache import BoundedCache
 from lakeindex.model import IndexType, Operation
 from lakeindex.pipeline import Stage, run_id_of, stages_for
 from lakeindex.run import checkpoints, chunks
@@ -30,6 +29,7 @@ from lakeindex.storage import open_storage
 from lakeindex.table import writer_record
 from lakeindex.table.binding import this_release
 from lakeindex.tasks.local_runner import LocalRunner
+from lakeindex.tasks.memory_bound import BoundedCache
 from tests.builders import Row, batch_of, content_of, rows_of
 from tests.golden import table_of
 

@@ -17,7 +17,7 @@ from lakeindex.commit import session as commit_session
 from lakeindex.conductor.upsert import run_stage
 from lakeindex.errors import InputError, OptionError, QuarantineExceededError, UsageError
 from lakeindex.format.commit_metadata import CommitMetadata
-from lakeindex.index.bucket.bucket import bucket_of
+from lakeindex.index.bucket import bucket_of
 from lakeindex.model import INSERTING_OPERATIONS, IndexType, Operation
 from lakeindex.pipeline import stages_for
 from lakeindex.run.spec import RunSpec

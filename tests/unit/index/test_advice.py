@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lakeindex.index.advice import Workload
-from lakeindex.index.bloom.options import BloomOptions
+from lakeindex.index.bloom_options import BloomOptions
 from lakeindex.index.registry import advice_of
 from lakeindex.model import IndexType
 from lakeindex.options.types import WriteConfig

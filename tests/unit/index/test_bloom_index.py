@@ -4,8 +4,8 @@ import pyarrow as pa
 
 from lakeindex.bloom import build_filter, filter_candidates, usable_filter
 from lakeindex.hashing.arrow import string_buffers
-from lakeindex.index.bloom.kind import BloomIndex
-from lakeindex.index.bloom.options import BloomOptions
+from lakeindex.index.bloom import BloomIndex
+from lakeindex.index.bloom_options import BloomOptions
 from lakeindex.index.contract import FileFacts, FilesInScope, FileSlices
 from lakeindex.index.key_ranges import KeyRange
 from lakeindex.model import IndexSpec, IndexType

@@ -12,17 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeindex.errors import TableCorruptError
-from lakeindex.index.bucket.bucket import (
+from lakeindex.index.bucket import (
+    BucketIndex,
     bucket_ids,
     bucket_of,
     file_id_of,
     groups_by_bucket,
     hash_distances,
     key_rule_of,
+    make_index,
     misplaced_key,
 )
-from lakeindex.index.bucket.bucket_layout import BucketLayout, KeyRule, parse_rules, spec_of
-from lakeindex.index.bucket.kind import BucketIndex, make_index
+from lakeindex.index.bucket_options import BucketLayout, KeyRule, parse_rules, spec_of
 from lakeindex.index.contract import FileFacts, FilesInScope
 from lakeindex.options.types import WriteConfig
 from tests.vectors_support import unpack_table

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeindex.errors import OptionError
-from lakeindex.index.bucket.bucket_layout import (
+from lakeindex.index.bucket_options import (
     COUNT_OPTION,
     FIELDS_OPTION,
     KEY_RULE_OPTION,

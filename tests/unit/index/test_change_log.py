@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from lakeindex.errors import UnknownOutcomeError
-from lakeindex.index.stored.change_log import Built, ChangeLog, CoveredFile, Delta, catch_up_name
-from lakeindex.index.stored.contract import DELTA_SCHEMA
-from lakeindex.index.stored.store_context import Completed
+from lakeindex.index.locations.change_log import Built, ChangeLog, CoveredFile, Delta, catch_up_name
+from lakeindex.index.locations.contract import DELTA_SCHEMA
+from lakeindex.index.locations.store_context import Completed
 from lakeindex.model import IndexType
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
 

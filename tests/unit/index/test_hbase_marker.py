@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lakeindex.errors import HBaseTableError
 from lakeindex.index.hbase.store import IndexMarker
-from lakeindex.index.stored.log_state import place_of
+from lakeindex.index.locations.change_log import place_of
 
 INSTANTS = [f"202601010000000{n:02d}" for n in range(12)]
 NAMES = [name for i in INSTANTS for name in (i, f"{i}.c-000001-aaaaaaaaaaaa", f"{i}.c-000002-bbbbbbbbbbbb")]

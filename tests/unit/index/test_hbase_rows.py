@@ -8,10 +8,18 @@ import time
 import pytest
 
 from lakeindex.errors import HBaseUnavailableError, InputError, OptionError
-from lakeindex.index.hbase.client import HBaseAddress, HBaseClient, RowRate, create_statement, shared_rate
-from lakeindex.index.hbase.kind import rows_of
-from lakeindex.index.hbase.options import TABLE_OPTION
-from lakeindex.index.hbase.rows import MARKER_KEY, HBaseRows, row_key
+from lakeindex.index.hbase.hbase_options import TABLE_OPTION
+from lakeindex.index.hbase.rows import (
+    MARKER_KEY,
+    HBaseAddress,
+    HBaseClient,
+    HBaseRows,
+    RowRate,
+    create_statement,
+    row_key,
+    shared_rate,
+)
+from lakeindex.index.hbase.store import rows_of
 from lakeindex.model import IndexType
 from lakeindex.options.parse import index_spec, parse_create_options, parse_options
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeindex.index.in_memory import kind as in_memory
+from lakeindex.index.locations import in_memory
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table, rows_of
 
 FIRST = [Row("a", "x", 1, "1"), Row("b", "x", 1, "1"), Row("c", "y", 1, "1")]

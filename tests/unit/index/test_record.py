@@ -15,16 +15,22 @@ from hypothesis import strategies as st
 
 from lakeindex.errors import IndexDamagedError, InvariantError
 from lakeindex.hashing.java_hash import string_hashes
-from lakeindex.index.record import shard_merge as record_merge
-from lakeindex.index.record import shards as record_shards
-from lakeindex.index.record.kind import make_index
-from lakeindex.index.record.options import RecordOptions
-from lakeindex.index.record.shards import asked_by_shard, shard_count, shard_numbers
-from lakeindex.index.record.store import RecordStore
-from lakeindex.index.stored.change_log import Built, ChangeLog, CoveredFile, Delta, LogState, catch_up_name
-from lakeindex.index.stored.contract import DELTA_SCHEMA, Change, Found
-from lakeindex.index.stored.log_state import new_generation
-from lakeindex.index.stored.store_context import Completed, StoreContext
+from lakeindex.index.locations import record_shards
+from lakeindex.index.locations import record_shards as record_merge
+from lakeindex.index.locations.change_log import (
+    Built,
+    ChangeLog,
+    CoveredFile,
+    Delta,
+    LogState,
+    catch_up_name,
+    new_generation,
+)
+from lakeindex.index.locations.contract import DELTA_SCHEMA, Change, Found
+from lakeindex.index.locations.record import RecordStore, make_index
+from lakeindex.index.locations.record_options import RecordOptions
+from lakeindex.index.locations.record_shards import asked_by_shard, shard_count, shard_numbers
+from lakeindex.index.locations.store_context import Completed, StoreContext
 from lakeindex.model import IndexSpec, IndexType
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig

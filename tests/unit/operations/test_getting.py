@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import InputError, TableCorruptError, UsageError
 from lakeindex.files.footer_cache import CACHE_FOLDER
-from lakeindex.index.bucket.bucket_layout import BucketLayout
-from lakeindex.index.in_memory import kind as in_memory
+from lakeindex.index.bucket_options import BucketLayout
+from lakeindex.index.locations import in_memory
 from lakeindex.model import IndexType
 from lakeindex.operations.rescale.rescale import migrate_to_buckets
 from lakeindex.tasks.local_runner import LocalRunner

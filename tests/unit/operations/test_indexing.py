@@ -12,8 +12,8 @@ import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import IndexDamagedError, IndexNotBuiltError, InvariantError, OptionError, WriteConflictError
-from lakeindex.index.stored.change_log import ChangeLog, CoveredFile, Delta
-from lakeindex.index.stored.contract import DELTA_SCHEMA, Change
+from lakeindex.index.locations.change_log import ChangeLog, CoveredFile, Delta
+from lakeindex.index.locations.contract import DELTA_SCHEMA, Change
 from lakeindex.model import IndexType
 from lakeindex.operations.index import verify as indexing_verify
 from lakeindex.operations.upkeep.rollback_table import rollback_table

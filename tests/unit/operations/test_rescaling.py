@@ -19,8 +19,8 @@ from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import InvariantError, TableCorruptError, UsageError, WriteConflictError
 from lakeindex.format.instants import next_instant_time
 from lakeindex.hashing.row_digest import RowDigest
-from lakeindex.index.bucket.bucket import bucket_of
-from lakeindex.index.bucket.bucket_layout import BucketLayout
+from lakeindex.index.bucket import bucket_of
+from lakeindex.index.bucket_options import BucketLayout
 from lakeindex.model import IndexSpec, IndexType
 from lakeindex.operations.rescale import rescale_run
 from lakeindex.operations.rescale.rescale import migrate_to_buckets, rescale_table, switch_index

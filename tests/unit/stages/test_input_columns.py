@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from lakeindex.api.table import LakeTable
 from lakeindex.conductor.upsert import run_batch, run_stage
-from lakeindex.index.stored.decoded_cache import BoundedCache
 from lakeindex.model import IndexType, Operation
 from lakeindex.pipeline import Stage, stages_for
 from lakeindex.run import chunks
 from lakeindex.run.input_columns import InputChangedError
 from lakeindex.run.spec import RunSpec
 from lakeindex.tasks.local_runner import LocalRunner
+from lakeindex.tasks.memory_bound import BoundedCache
 from tests.builders import Row, batch_of, content_of, make_table, rows_of
 from tests.meanwhile import Meanwhile
 

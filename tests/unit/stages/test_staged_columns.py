@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.index.stored.decoded_cache import BoundedCache
 from lakeindex.run.chunks import StagedRows, chunk_columns, chunk_keys, chunks_of
 from lakeindex.run.spec import run_folder
+from lakeindex.tasks.memory_bound import BoundedCache
 from tests.builders import Row, batch_of, make_table
 from tests.unit.stages.test_split_order import staged
 

@@ -12,8 +12,8 @@ import pytest
 from lakeindex.api.table import LakeTable
 from lakeindex.commit.services.metadata_build import build_metadata_table
 from lakeindex.errors import LakeIndexError, OptionError, TableCorruptError, TableUnsupportedError
-from lakeindex.index.bucket.bucket import bucket_ids
-from lakeindex.index.bucket.bucket_layout import BucketLayout, KeyRule
+from lakeindex.index.bucket import bucket_ids
+from lakeindex.index.bucket_options import BucketLayout, KeyRule
 from lakeindex.model import BaseFile, IndexSpec, IndexType
 from lakeindex.options.parse import parse_options
 from lakeindex.storage import open_storage

@@ -9,6 +9,7 @@ is slower and never wrong. What is written is read back, and written again if it
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -20,12 +21,13 @@ import pyarrow.compute as pc
 from lakeindex.errors import HBaseTableError, WriteConflictError
 from lakeindex.format.instants import comparable
 from lakeindex.hashing.arrow import StringArray
-from lakeindex.index.hbase.options import TABLE_OPTION, HBaseOptions
-from lakeindex.index.hbase.rows import FAMILY, HBaseRows, Row
-from lakeindex.index.stored.change_log import read_delta
-from lakeindex.index.stored.contract import Change, Found
-from lakeindex.index.stored.log_state import BEFORE_ALL, instant_of, new_generation, place_of
-from lakeindex.index.stored.store_context import Completed, StoreContext
+from lakeindex.index.hbase.hbase_options import TABLE_OPTION, HBaseOptions
+from lakeindex.index.hbase.rows import FAMILY, HBaseAddress, HBaseClient, HBaseRows, Row, shared_rate
+from lakeindex.index.locations.change_log import BEFORE_ALL, instant_of, new_generation, place_of, read_delta
+from lakeindex.index.locations.contract import Change, Found, StoredIndex
+from lakeindex.index.locations.store_context import Completed, StoreContext
+from lakeindex.model import IndexSpec
+from lakeindex.options.types import WriteConfig
 from lakeindex.showing.json_values import json_of
 
 NEVER: Final = "9" * 17
@@ -512,3 +514,59 @@ def _with_prepared(marker: IndexMarker, name: str) -> IndexMarker:
 
 def _with_applied(marker: IndexMarker, name: str) -> IndexMarker:
     return marker if name in marker.applied else replace(marker, applied=(*marker.applied, name))
+
+
+_FIRST_ANSWER_SECONDS: Final = 5.0
+_answered: Final[set[HBaseAddress]] = set()
+"""Servers that this process has had an answer from. One that never answered is given up soon:
+its address may be wrong.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class HBaseIndex(StoredIndex):
+    """The kind."""
+
+    spec: IndexSpec
+
+    def open(self, context: StoreContext) -> HBaseStore:
+        """The store of a table; the driver sees first whether HBase answers and the table is fit,
+        before anything is written.
+
+        Raises:
+            HBaseUnavailableError: HBase does not answer.
+            HBaseTableError: its table is missing or unfit.
+        """
+        config = context.config
+        rows = rows_of(config, self.spec.option(TABLE_OPTION) or context.table_name)
+        if context.runner is not None:
+            known = rows.client.address in _answered
+            create = config.of(HBaseOptions).create_table
+            rows.check(create=create, retry_seconds=None if known else _FIRST_ANSWER_SECONDS)
+            _answered.add(rows.client.address)
+        return HBaseStore(context, rows)
+
+    def moves_rows(self, config: WriteConfig) -> bool:
+        """As ``hoodie.hbase.index.update.partition.path`` says."""
+        return config.of(HBaseOptions).moves_rows
+
+
+def rows_of(config: WriteConfig, table: str) -> HBaseRows:
+    """The rows of an HBase table, by the options of a write.
+
+    The bound of rows a second is Hudi's, for one region server: ``qps.fraction x max.qps.per.region.server``.
+    """
+    given = config.of(HBaseOptions)
+    address = HBaseAddress(
+        given.host,
+        given.port,
+        connect_seconds=given.connect_seconds,
+        retry_seconds=given.retry_seconds,
+    )
+    bound = math.ceil(given.qps_fraction * given.max_qps)
+    return HBaseRows(
+        HBaseClient(address, table),
+        given.get_batch,
+        given.put_batch,
+        shared_rate(f"{address}/{table}", bound),
+    )

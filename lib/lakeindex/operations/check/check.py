@@ -35,7 +35,7 @@ from lakeindex.format.partition_metadata import (
     partition_depth,
     partition_metadata_path,
 )
-from lakeindex.index.bucket.bucket import bucket_of
+from lakeindex.index.bucket import bucket_of
 from lakeindex.index.contract import FileGroups
 from lakeindex.index.registry import index_for
 from lakeindex.metadata.metadata_table import FILES, METADATA_ROOT

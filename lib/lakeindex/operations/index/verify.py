@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.index.record.shard_merge import scope_of
-from lakeindex.index.record.shards import split
+from lakeindex.index.locations.record_shards import scope_of, split
 from lakeindex.model import BaseFile, Group
 from lakeindex.operations.index.index import OpenedIndex, on_index
 from lakeindex.run.checkpoints import Part, RunFolder

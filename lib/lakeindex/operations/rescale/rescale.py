@@ -20,7 +20,7 @@ from lakeindex.conductor.opened import open_for_write
 from lakeindex.errors import UsageError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata
-from lakeindex.index.bucket.bucket_layout import BucketLayout, layout_of
+from lakeindex.index.bucket_options import BucketLayout, layout_of
 from lakeindex.model import IndexSpec, IndexType
 from lakeindex.operations.rescale.rescale_run import OPERATION, Rescale, RescaledPartition, RescaleSummary
 from lakeindex.options.types import WriteConfig

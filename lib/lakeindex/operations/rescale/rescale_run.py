@@ -41,8 +41,8 @@ from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry
 from lakeindex.format.file_names import write_token
 from lakeindex.hashing.row_digest import RowDigest, digest_rows, sum_of
-from lakeindex.index.bucket.bucket import bucket_ids, bucket_of, file_id_of, groups_by_bucket
-from lakeindex.index.bucket.bucket_layout import COUNT_OPTION, FIELDS_OPTION, RULES_OPTION, BucketLayout, spec_of
+from lakeindex.index.bucket import bucket_ids, bucket_of, file_id_of, groups_by_bucket
+from lakeindex.index.bucket_options import COUNT_OPTION, FIELDS_OPTION, RULES_OPTION, BucketLayout, spec_of
 from lakeindex.model import ARRANGING_OPERATION, BaseFile
 from lakeindex.operations.rows.aligned_rows import align, aligned_row_groups, open_base_file, row_schema
 from lakeindex.options.types import WriteConfig

@@ -22,7 +22,7 @@ from lakeindex.errors import OptionError
 from lakeindex.files.key_columns import StoredColumns
 from lakeindex.hashing.arrow import one_array
 from lakeindex.index.fate import Fate
-from lakeindex.index.stored.contract import DELTA_SCHEMA, Change
+from lakeindex.index.locations.contract import DELTA_SCHEMA, Change
 from lakeindex.model import BaseFile
 from lakeindex.operations.check.base_files import read_keys
 from lakeindex.operations.check.hashed_keys import hashes_of, repeated_hashes, save_hashes

@@ -23,7 +23,7 @@ from lakeindex.files.footer_cache import FooterCache
 from lakeindex.files.footers import FileLayout, Footer, read_layout, read_parquet_footer
 from lakeindex.files.key_columns import row_groups_for
 from lakeindex.hashing.arrow import RowNumbers, plain_strings, string_buffers
-from lakeindex.index.bloom.options import BloomOptions
+from lakeindex.index.bloom_options import BloomOptions
 from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile
 from lakeindex.operations.rows.aligned_rows import align, aligned_batches, blamed, open_base_file, stored_names

@@ -19,13 +19,13 @@ import pyarrow.compute as pc
 from lakeindex.files.footer_cache import FooterCache
 from lakeindex.files.metadata_facts import stored_ranges
 from lakeindex.hashing.arrow import RowNumbers, one_array
-from lakeindex.index.bloom.options import BloomOptions
+from lakeindex.index.bloom_options import BloomOptions
 from lakeindex.index.contract import Candidates, FileFacts, FilesInScope
 from lakeindex.index.key_ranges import KeyRange
+from lakeindex.index.locations.change_log import ChangeLog, CoveredFile, read_delta
+from lakeindex.index.locations.contract import Found, LookUp, StoredIndex, VolatileStore, candidates_of
+from lakeindex.index.locations.store_context import StoreContext
 from lakeindex.index.registry import index_for
-from lakeindex.index.stored.change_log import ChangeLog, CoveredFile, read_delta
-from lakeindex.index.stored.contract import Found, LookUp, StoredIndex, VolatileStore, candidates_of
-from lakeindex.index.stored.store_context import StoreContext
 from lakeindex.model import BaseFile, Group, IndexSpec
 from lakeindex.operations.rows.file_reader import FileAsk
 from lakeindex.operations.rows.time_travel import PastTable

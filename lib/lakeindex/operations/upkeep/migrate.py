@@ -19,7 +19,7 @@ from lakeindex.conductor.opened import open_and_retry, retry_on_conflict
 from lakeindex.errors import TableCorruptError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.key_columns import read_record_keys
-from lakeindex.index.bucket.bucket_layout import layout_of
+from lakeindex.index.bucket_options import layout_of
 from lakeindex.index.registry import built_index_for
 from lakeindex.model import BaseFile, IndexSpec, IndexType
 from lakeindex.operations.check.hashed_keys import hashes_of, save_hashes

@@ -15,8 +15,8 @@ from lakeindex.files.footer_pruning import rows_that_may_be_in
 from lakeindex.hashing.arrow import StringArray, one_array
 from lakeindex.index.contract import Candidates, FileFacts, FilesInScope, FileSlices, Index
 from lakeindex.index.key_ranges import KeyRange
+from lakeindex.index.locations.contract import BatchRequest, BatchStore, Found, LookUp
 from lakeindex.index.registry import index_for
-from lakeindex.index.stored.contract import BatchRequest, BatchStore, Found, LookUp
 from lakeindex.pipeline import CANDIDATES, RANGES, SEARCHED, STAGED_KEY, STAGED_PARTITION
 from lakeindex.run.checkpoints import Part, RunFolder, arrow_schema, table_of
 from lakeindex.run.chunks import Chunk, chunk_columns, chunk_keys, pack_rows

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.files.key_columns import read_record_keys
+from lakeindex.index.locations.change_log import ChangeLog, CoveredFile, Delta
+from lakeindex.index.locations.contract import DELTA_SCHEMA, Change
+from lakeindex.index.locations.store_context import Completed, LogView, StoreContext
 from lakeindex.index.registry import stored_index_for
-from lakeindex.index.stored.change_log import ChangeLog, CoveredFile, Delta
-from lakeindex.index.stored.contract import DELTA_SCHEMA, Change
-from lakeindex.index.stored.store_context import Completed, LogView, StoreContext
 from lakeindex.model import BaseFile
 from lakeindex.run.checkpoints import Part
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder

@@ -20,8 +20,8 @@ import pyarrow as pa
 from lakeindex.errors import MetadataTableError, OptionError, TableCorruptError
 from lakeindex.format.instants import RESTORE, ROLLBACK
 from lakeindex.hashing.arrow import StringArray
-from lakeindex.index.stored.contract import Found, StoredIndex
-from lakeindex.index.stored.store_context import NOTHING_COMPLETED, LogView
+from lakeindex.index.locations.contract import Found, StoredIndex
+from lakeindex.index.locations.store_context import NOTHING_COMPLETED, LogView
 from lakeindex.metadata.group_changes import is_partitioned
 from lakeindex.metadata.indexes.record_index import find_locations
 from lakeindex.metadata.metadata_table import RECORD_INDEX

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lakeindex.errors import InvariantError
-from lakeindex.index.stored.change_log import CoveredFile
-from lakeindex.index.stored.contract import DELTA_SCHEMA, StoredIndex, VolatileStore
-from lakeindex.index.stored.store_context import NOTHING_COMPLETED, Completed, LogView, StoreContext
+from lakeindex.index.locations.change_log import CoveredFile
+from lakeindex.index.locations.contract import DELTA_SCHEMA, StoredIndex, VolatileStore
+from lakeindex.index.locations.store_context import NOTHING_COMPLETED, Completed, LogView, StoreContext
 from lakeindex.model import Group
 from lakeindex.run.checkpoints import Part
 from lakeindex.run.index.delta import joined

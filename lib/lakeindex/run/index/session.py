@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Final
 
 from lakeindex.files.file_system_view import Snapshot
-from lakeindex.index.stored.change_log import CoveredFile
-from lakeindex.index.stored.store_context import Completed, LogView, StoreContext
+from lakeindex.index.locations.change_log import CoveredFile
+from lakeindex.index.locations.store_context import Completed, LogView, StoreContext
 from lakeindex.model import BaseFile, Group
 from lakeindex.run.checkpoints import Part
 from lakeindex.run.chunks import Chunk

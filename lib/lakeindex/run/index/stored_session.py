@@ -23,19 +23,19 @@ from lakeindex.errors import (
     WriteConflictError,
 )
 from lakeindex.files.file_system_view import Snapshot
-from lakeindex.index.stored.change_log import (
+from lakeindex.index.locations.change_log import (
     Built,
     ChangeLog,
     CoveredFile,
     Delta,
     LogState,
     catch_up_name,
+    changed,
     is_in_force,
     new_generation,
 )
-from lakeindex.index.stored.contract import BatchStore, LocationStore, StoredIndex, VolatileStore
-from lakeindex.index.stored.log_state import changed
-from lakeindex.index.stored.store_context import Completed, StoreContext
+from lakeindex.index.locations.contract import BatchStore, LocationStore, StoredIndex, VolatileStore
+from lakeindex.index.locations.store_context import Completed, StoreContext
 from lakeindex.lock.held_lock import locked
 from lakeindex.model import BaseFile
 from lakeindex.run.checkpoints import Part

@@ -16,8 +16,8 @@ from lakeindex.errors import InvariantError, TableCorruptError, first_line
 from lakeindex.files.footer_cache import CacheEntry, FooterCache
 from lakeindex.files.footers import Footer, footer_of
 from lakeindex.index.fate import Fate
+from lakeindex.index.locations.contract import DELTA_SCHEMA, Change
 from lakeindex.index.registry import index_for
-from lakeindex.index.stored.contract import DELTA_SCHEMA, Change
 from lakeindex.model import BaseFile
 from lakeindex.parquet.stamps import digest_in
 from lakeindex.pipeline import STAGED_KEY

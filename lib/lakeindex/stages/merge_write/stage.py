@@ -34,11 +34,11 @@ from lakeindex.errors import WriteConflictError
 from lakeindex.files.footer_cache import FooterCache
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry, kept_entry
 from lakeindex.hashing.arrow import one_array
-from lakeindex.index.bloom.options import USE_METADATA_OPTION, BloomOptions
+from lakeindex.index.bloom_options import USE_METADATA_OPTION, BloomOptions
 from lakeindex.index.fate import Fate
+from lakeindex.index.locations.change_log import CoveredFile
+from lakeindex.index.locations.contract import DELTA_SCHEMA
 from lakeindex.index.registry import index_for
-from lakeindex.index.stored.change_log import CoveredFile
-from lakeindex.index.stored.contract import DELTA_SCHEMA
 from lakeindex.model import BaseFile
 from lakeindex.pipeline import KEPT_TABLE, STAGED_OP, STAGED_PARTITION, Stage
 from lakeindex.run.checkpoints import Part, digest_of_text

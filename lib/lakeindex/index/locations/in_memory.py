@@ -9,15 +9,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
 
 from lakeindex.hashing.arrow import StringArray
-from lakeindex.index.stored.change_log import CoveredFile
-from lakeindex.index.stored.contract import Change, Found, StoredIndex
-from lakeindex.index.stored.store_context import StoreContext
+from lakeindex.index.advice import Expected, KindAdvice, Workload, located
+from lakeindex.index.cost import LookupLoad
+from lakeindex.index.locations.change_log import CoveredFile
+from lakeindex.index.locations.contract import Change, Found, StoredIndex
+from lakeindex.index.locations.store_context import StoreContext
 from lakeindex.model import Group, IndexSpec
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import StoreOptions, current_options
@@ -123,3 +125,12 @@ class InMemoryIndex(StoredIndex):
 def make_index(spec: IndexSpec) -> InMemoryIndex:
     """The kind."""
     return InMemoryIndex(spec)
+
+
+def _expected(work: Workload, config: WriteConfig) -> Expected:
+    del config
+    note = "for tests: every process reads the whole table's keys first (the build)"
+    return located(work, LookupLoad(work.keys, work.files), note)
+
+
+ADVICE: Final = KindAdvice(_expected)

@@ -1,19 +1,25 @@
-"""The databases of a SQLITE index: one a generation."""
+"""SQLITE: locations in SQLite databases, one a generation."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
 
+from lakeindex.errors import OptionError
 from lakeindex.hashing.arrow import StringArray
-from lakeindex.index.stored.change_log import read_changes
-from lakeindex.index.stored.contract import DELTA_SCHEMA, Found
-from lakeindex.index.stored.store_context import StoreContext
+from lakeindex.index.locations.change_log import read_changes
+from lakeindex.index.locations.contract import DELTA_SCHEMA, Found, StoredIndex
+from lakeindex.index.locations.sqlite_options import SqliteOptions
+from lakeindex.index.locations.store_context import StoreContext
+from lakeindex.model import IndexSpec
+from lakeindex.options.types import WriteConfig
 
 _TABLES = """
 create table keys (key text primary key, partition text, file_id text);
@@ -135,3 +141,37 @@ class SqliteStore:
 def _places(table: pa.Table) -> list[tuple[str, str, str | None]]:
     """Key, partition path and file id of each row of a delta."""
     return list(zip(*(table.column(n).to_pylist() for n in range(3)), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteIndex(StoredIndex):
+    """The kind."""
+
+    spec: IndexSpec
+
+    def open(self, context: StoreContext) -> SqliteStore:
+        """The store of a table. Raises: OptionError: the table is remote, and no folder is named."""
+        return SqliteStore(context, _folder(context))
+
+    def moves_rows(self, config: WriteConfig) -> bool:
+        """As the option says."""
+        return config.of(SqliteOptions).moves_rows
+
+
+def make_index(spec: IndexSpec) -> SqliteIndex:
+    """The kind."""
+    return SqliteIndex(spec)
+
+
+def _folder(context: StoreContext) -> Path:
+    """The folder of a table's databases: SQLite needs a local file, wherever the table is."""
+    named, uri = context.config.of(SqliteOptions).folder, context.storage.uri
+    if named is not None:
+        return Path(named) / context.table_name
+    if urlsplit(uri).scheme in ("", "file"):
+        return Path(urlsplit(uri).path) / context.view.folder
+    raise OptionError(
+        f"SQLite cannot keep a database in {uri!r}",
+        culprit="lakeindex.sqlite.folder",
+        hint="name a local folder that every task sees: -o lakeindex.sqlite.folder=/mnt/shared/indexes",
+    )

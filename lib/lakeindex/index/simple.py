@@ -8,14 +8,16 @@ and of one chunk a task, whatever the batch.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from lakeindex.hashing.arrow import StringArray
+from lakeindex.index.advice import Expected, KindAdvice, Workload, mean_file_bytes
 from lakeindex.index.contract import Candidates, FilesInScope, Index
+from lakeindex.index.cost import LookupLoad
 from lakeindex.index.key_ranges import RowSlices
-from lakeindex.index.simple.options import SimpleOptions
+from lakeindex.index.simple_options import SimpleOptions
 from lakeindex.model import IndexSpec
 from lakeindex.options.types import WriteConfig
 
@@ -40,3 +42,14 @@ class SimpleIndex(Index):
 def make_index(spec: IndexSpec) -> SimpleIndex:
     """The kind."""
     return SimpleIndex(spec)
+
+
+def _expected(work: Workload, config: WriteConfig) -> Expected:
+    """Every key is compared with every file."""
+    del config
+    load = LookupLoad(work.keys, work.files, pairs_verified=work.possible)
+    opened = work.opening(load, work.files, work.rows)
+    return Expected(opened, work.possible, work.files_updated, mean_file_bytes(work))
+
+
+ADVICE: Final = KindAdvice(_expected, is_plain=True)

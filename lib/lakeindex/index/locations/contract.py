@@ -24,7 +24,7 @@ from lakeindex.model import Group
 from lakeindex.options.types import WriteConfig
 
 if TYPE_CHECKING:
-    from lakeindex.index.stored.store_context import StoreContext
+    from lakeindex.index.locations.store_context import StoreContext
 
 
 class Change(IntEnum):
@@ -155,7 +155,7 @@ class VolatileStore(Protocol):
     """Locations in the driver's memory: no log, no build; what a process does not know it reads from the files."""
 
     def coverage(self) -> Mapping[Group, Any]:
-        """Covered files (:class:`lakeindex.index.stored.change_log.CoveredFile`) by file group."""
+        """Covered files (:class:`lakeindex.index.locations.change_log.CoveredFile`) by file group."""
 
     def enter(
         self, delta: pa.Table, files: Sequence[Any], gone: Iterable[Group] = (), resets: Iterable[Group] = ()

@@ -1,12 +1,16 @@
-"""What HBASE has to do for a batch."""
+"""HBASE: what it has to do for a batch, which is asked without its client, and the kind, which needs that."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lakeindex.index.advice import Expected, KindAdvice, Workload, located
 from lakeindex.index.cost import LookupLoad
+from lakeindex.model import IndexSpec
 from lakeindex.options.types import WriteConfig
+
+if TYPE_CHECKING:
+    from lakeindex.index.hbase.store import HBaseIndex
 
 _ROW_BYTES: Final = 100.0
 """Bytes of a row on the wire, about."""
@@ -22,3 +26,10 @@ def _expected(work: Workload, config: WriteConfig) -> Expected:
 
 
 ADVICE: Final = KindAdvice(_expected)
+
+
+def make_index(spec: IndexSpec) -> HBaseIndex:
+    """The kind. Raises: ModuleNotFoundError: happybase is not installed."""
+    from lakeindex.index.hbase.store import HBaseIndex
+
+    return HBaseIndex(spec)

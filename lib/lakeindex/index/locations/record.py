@@ -1,4 +1,5 @@
-"""RECORD: key -> partition and file group, in sorted Parquet shards and the deltas of the change log beside them.
+"""RECORD_INDEX and RECORD_LEVEL_INDEX: key -> partition and file group, in sorted Parquet shards inside the table and
+the deltas of the change log beside them, or in Hudi's metadata table where that has them.
 
 Nothing but the log says what counts: a delta is in force once its instant is completed, so the index and the commit
 become visible in the same moment, and there is nothing to prepare, to apply or to undo. A look-up reads, of the base
@@ -10,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,33 +22,33 @@ import pyarrow.compute as pc
 from lakeindex.errors import ObjectNotFoundError, UsageError
 from lakeindex.hashing.arrow import StringArray, plain_strings
 from lakeindex.hashing.java_hash import string_hashes
-from lakeindex.index.record.shard_merge import (
-    ENTRY_SCHEMA,
-    Ranking,
-    ShardBuilder,
-    merged,
-    newest,
-    scope_of,
-    standing,
-    write_shard,
-)
-from lakeindex.index.record.shards import (
+from lakeindex.index.advice import STORED
+from lakeindex.index.locations.change_log import Delta, delta_of, instant_of, missing, new_generation, number_of
+from lakeindex.index.locations.contract import Found, StoredIndex
+from lakeindex.index.locations.record_options import RecordOptions
+from lakeindex.index.locations.record_shards import (
     ENTRY_COLUMNS,
+    ENTRY_SCHEMA,
     SHARD_SCHEMA,
     Asked,
     Numbers,
+    Ranking,
     RowGroups,
+    ShardBuilder,
     Shards,
     asked_by_shard,
     load_shards,
+    merged,
+    newest,
+    scope_of,
     shard_count,
     split,
+    standing,
+    write_shard,
 )
-from lakeindex.index.stored.change_log import missing
-from lakeindex.index.stored.contract import Found
-from lakeindex.index.stored.log_state import Delta, delta_of, instant_of, new_generation, number_of
-from lakeindex.index.stored.store_context import StoreContext
-from lakeindex.model import Group
+from lakeindex.index.locations.store_context import StoreContext
+from lakeindex.model import Group, IndexSpec
+from lakeindex.options.types import WriteConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,3 +324,32 @@ def _shard_rows(table: pa.Table) -> pa.Table:
     if "instant" in table.column_names:
         return table.cast(SHARD_SCHEMA)
     return _entry_rows(table, None).cast(SHARD_SCHEMA)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordIndex(StoredIndex):
+    """The record index; "global" is part of the spec."""
+
+    metadata_partition: ClassVar[str | None] = "record_index"
+
+    spec: IndexSpec
+
+    def open(self, context: StoreContext) -> RecordStore:
+        """The shards of a table."""
+        return RecordStore(context)
+
+    def arrange(self, delta: pa.Table, context: StoreContext) -> Sequence[pa.Table]:
+        """A row group a shard, of as many shards as what was built has."""
+        return split(delta, RecordStore(context).shard_count)
+
+    def moves_rows(self, config: WriteConfig) -> bool:
+        """As ``hoodie.record.index.update.partition.path`` says."""
+        return config.of(RecordOptions).moves_rows
+
+
+def make_index(spec: IndexSpec) -> RecordIndex:
+    """The kind."""
+    return RecordIndex(spec)
+
+
+ADVICE: Final = replace(STORED, is_plain=True)

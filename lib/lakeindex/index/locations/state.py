@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -27,11 +27,14 @@ import pyarrow.parquet as pq
 from lakeindex.errors import OptionError, UsageError
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.hashing.murmur import murmur
-from lakeindex.index.keyed import KeyedStateEngine, StateRunner, StateSettings
-from lakeindex.index.state.options import StateOptions
-from lakeindex.index.stored.change_log import read_delta
-from lakeindex.index.stored.contract import BatchRequest, Found
-from lakeindex.index.stored.store_context import LogView, StoreContext
+from lakeindex.index.advice import STORED, Expected, KindAdvice, Workload
+from lakeindex.index.locations.change_log import read_delta
+from lakeindex.index.locations.contract import BatchRequest, Found, StoredIndex
+from lakeindex.index.locations.state_engine import KeyedStateEngine, StateRunner, StateSettings
+from lakeindex.index.locations.state_options import StateOptions
+from lakeindex.index.locations.store_context import LogView, StoreContext
+from lakeindex.model import IndexSpec
+from lakeindex.options.types import WriteConfig
 from lakeindex.showing.json_values import json_of
 from lakeindex.storage import is_local_disk, open_storage
 from lakeindex.storage.paths import plain
@@ -331,3 +334,33 @@ def _local_folder(uri: str, folder: str) -> str:
         culprit="lakeindex.state.folder",
         hint="name a folder that Spark's file systems can write to: -o lakeindex.state.folder=hdfs://... or s3a://...",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class StateIndex(StoredIndex):
+    """The state index; "global" is part of the spec."""
+
+    answers_batches: ClassVar[bool] = True
+
+    spec: IndexSpec
+
+    def open(self, context: StoreContext) -> StateStore:
+        """The state of a table."""
+        return StateStore(context)
+
+    def moves_rows(self, config: WriteConfig) -> bool:
+        """A row moves, as with Hudi's Flink engine."""
+        del config
+        return True
+
+
+def make_index(spec: IndexSpec) -> StateIndex:
+    """The kind."""
+    return StateIndex(spec)
+
+
+def _expected(work: Workload, config: WriteConfig) -> Expected:
+    return replace(STORED.expected(work, config), note="needs Spark")
+
+
+ADVICE: Final = KindAdvice(_expected)

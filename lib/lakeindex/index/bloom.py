@@ -6,11 +6,13 @@ After a commit there is nothing to tell the index: writing the files wrote it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from lakeindex.hashing.arrow import StringArray
-from lakeindex.index.bloom.options import BloomOptions
+from lakeindex.index.advice import Expected, KindAdvice, Workload, mean_file_bytes
+from lakeindex.index.bloom_options import BloomOptions
 from lakeindex.index.contract import Candidates, FilesInScope, Index
+from lakeindex.index.cost import FILTER_BYTES_A_ROW, FOOTER_TEXT, LookupLoad
 from lakeindex.index.key_ranges import KeyRange, prune, pruner_for
 from lakeindex.model import IndexSpec
 from lakeindex.options.types import WriteConfig
@@ -44,3 +46,29 @@ class BloomIndex(Index):
 def make_index(spec: IndexSpec) -> BloomIndex:
     """The kind."""
     return BloomIndex(spec)
+
+
+def _expected(work: Workload, config: WriteConfig) -> Expected:
+    kept = work.kept if config.of(BloomOptions).prune_by_ranges else work.possible
+    load = LookupLoad(
+        keys=work.keys,
+        files=work.files,
+        footers_read=work.uncached if config.footer_cache else work.files,
+        filters=work.files_in_range,
+        filter_rows=work.rows_in_range,
+        pairs_probed=kept,
+        pairs_verified=work.true_pairs + (kept - work.true_pairs) * work.mean_fpp,
+        footer_bytes=work.uncached * work.rows / max(work.files, 1) * FILTER_BYTES_A_ROW * FOOTER_TEXT,
+    )
+    opened = work.opening(load, work.files_filtered, work.rows_filtered)
+    return Expected(opened, kept, work.files_updated, mean_file_bytes(work))
+
+
+def _warnings(work: Workload, config: WriteConfig) -> list[str]:
+    del config
+    if not work.uncached:
+        return []
+    return [f"footers of {work.uncached} files are not cached: the first look-up reads and keeps them"]
+
+
+ADVICE: Final = KindAdvice(_expected, is_plain=True, warnings=_warnings)

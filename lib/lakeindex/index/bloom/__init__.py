@@ -1,1 +1,0 @@
-"""BLOOM and GLOBAL_BLOOM."""

@@ -1,1 +1,0 @@
-"""SIMPLE and GLOBAL_SIMPLE."""

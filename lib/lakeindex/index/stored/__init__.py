@@ -1,1 +1,0 @@
-"""What all stored indexes share: the change log, and which files it covers."""
