@@ -91,7 +91,7 @@ def load(far: Far, uri: str) -> None:
     import pyarrow.parquet as pq
 
     import lakeindex
-    from lakeindex.operations.upkeep.create_table import create_like
+    from lakeindex.operations.create_table import create_like
     from lakeindex.options.parse import parse_create_options
 
     with tempfile.TemporaryDirectory(prefix="bench-footers-") as folder:

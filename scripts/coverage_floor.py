@@ -68,9 +68,31 @@ def parse(lines: Iterable[str]) -> dict[str, float]:
 def highest_floors() -> dict[str, float]:
     """The highest floors that were ever committed; none outside a git checkout."""
     log = subprocess.run(
-        ["git", "log", "-p", "--format=", "--", FLOOR.name], cwd=ROOT, capture_output=True, text=True, check=False
+        ["git", "log", "-p", "--format=format:commit", "--", FLOOR.name],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    return parse(line[1:] for line in log.stdout.splitlines() if line[:1] == "+" and line[:2] != "++")
+    return highest_in(log.stdout)
+
+
+def highest_in(log: str) -> dict[str, float]:
+    """The highest floors of a history, the newest change first.
+
+    A package that takes in one below it is another package from then on: what it had before does not count.
+    """
+    highest: dict[str, float] = {}
+    others: set[str] = set()
+    for change in re.split(r"^commit$", log, flags=re.MULTILINE):
+        added, removed = (
+            parse(line[1:] for line in change.splitlines() if line[:1] == sign and line[:2] != 2 * sign)
+            for sign in "+-"
+        )
+        for name in added.keys() - others:
+            highest[name] = max(highest.get(name, 0.0), added[name])
+        others |= added.keys() & {name.rpartition(".")[0] for name in removed.keys() - added.keys()}
+    return highest
 
 
 def problems(found: Mapping[str, float], floors: Mapping[str, float], highest: Mapping[str, float]) -> list[str]:

@@ -34,7 +34,7 @@ from lakeindex.bloom.sizing import FilterSize  # noqa: E402 - as above
 from lakeindex.files.footers import read_footer  # noqa: E402 - as above
 from lakeindex.hashing.arrow import string_buffers  # noqa: E402 - as above
 from lakeindex.index.key_ranges import KeyRange, prune  # noqa: E402 - as above
-from lakeindex.operations.upkeep.create_table import create_like  # noqa: E402 - as above
+from lakeindex.operations.create_table import create_like  # noqa: E402 - as above
 from lakeindex.options.types import CreateConfig, FilterType  # noqa: E402 - as above
 from lakeindex.run.summary import RunSummary  # noqa: E402 - as above
 from lakeindex.storage import open_storage  # noqa: E402 - as above

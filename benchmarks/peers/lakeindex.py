@@ -10,7 +10,7 @@ import lakeindex
 from benchmarks.peers.base import hudi_totals, in_steps, judged_apart
 from benchmarks.spread import DELETE
 from benchmarks.workloads import Totals, Workload
-from lakeindex.operations.upkeep.create_table import create_like
+from lakeindex.operations.create_table import create_like
 from lakeindex.options.parse import parse_create_options
 from lakeindex.runners.spark_settings import FAST_WORKERS
 from lakeindex.storage.local import LocalStorage

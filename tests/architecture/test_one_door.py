@@ -9,11 +9,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2] / "lib" / "lakeindex"
 DOOR = "parquet/read_pages.py"
 NO_BASE_FILES = {
-    "operations/changes/applying.py",  # a feed
-    "operations/advise/sample.py",  # the batch
+    "operations/changes.py",  # a feed
+    "operations/advise.py",  # the batch
     "stages/stage_input/inputs.py",
     "stages/stage_input/input_pieces.py",
-    "operations/upkeep/create_table.py",
+    "operations/create_table.py",
     "operations/rows/key_sets.py",  # a file of keys
     "run/checkpoints.py",  # run folders: a digest each
     "run/chunks.py",

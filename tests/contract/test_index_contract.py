@@ -24,7 +24,7 @@ from lakeindex.files import footer_cache
 from lakeindex.index.locations.contract import LocationStore
 from lakeindex.index.registry import index_for
 from lakeindex.model import IndexType
-from lakeindex.operations.upkeep.rollback_table import rollback_table
+from lakeindex.operations.table_services import rollback_table
 from lakeindex.options.parse import index_spec
 from lakeindex.options.types import WriteConfig
 from lakeindex.tasks.local_runner import LocalRunner

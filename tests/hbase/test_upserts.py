@@ -13,7 +13,7 @@ from lakeindex.api.table import LakeTable
 from lakeindex.errors import HBaseTableError, HBaseUnavailableError, IndexNotBuiltError, StorageError
 from lakeindex.index.hbase import store as hbase
 from lakeindex.index.hbase.store import HBaseStore, RowWriter
-from lakeindex.operations.upkeep.rollback_table import rollback_table
+from lakeindex.operations.table_services import rollback_table
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
 from tests.hbase.conftest import Bench
 

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from hudi import HudiQueryType, HudiReadOptions, HudiTableBuilder
 
-from lakeindex.operations.metadata.verify import metadata_verify
+from lakeindex.operations.metadata import metadata_verify
 from lakeindex.options.values import TABLE_VERSION_OPTION
 from tests.interop import ours
 from tests.interop.hudi_client import HudiServer, keep_options

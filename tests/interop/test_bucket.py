@@ -14,8 +14,8 @@ from lakeindex.errors import LakeIndexError
 from lakeindex.index.bucket import bucket_of, make_index
 from lakeindex.index.bucket_options import BucketLayout
 from lakeindex.model import IndexSpec, IndexType
-from lakeindex.operations.rescale import rescale_run as rescale_tasks
-from lakeindex.operations.rescale.rescale import RescaleSummary, migrate_to_buckets, rescale_table, switch_index
+from lakeindex.operations import rescale_run as rescale_tasks
+from lakeindex.operations.rescale import RescaleSummary, migrate_to_buckets, rescale_table, switch_index
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner

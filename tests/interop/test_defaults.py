@@ -12,7 +12,7 @@ import pytest
 import lakeindex
 from lakeindex.errors import TimelineChangedError
 from lakeindex.metadata_upkeep.upkeep import check_metadata_table
-from lakeindex.operations.metadata.verify import metadata_verify
+from lakeindex.operations.metadata import metadata_verify
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table

@@ -14,7 +14,7 @@ from lakeindex.metadata.metadata_table import PARTITION_STATS
 from lakeindex.metadata.new_files import read_new_files
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata.statistics import statistics_of_partitions
-from lakeindex.operations.metadata.verify import metadata_verify
+from lakeindex.operations.metadata import metadata_verify
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.table.metadata_kept import metadata_table_of

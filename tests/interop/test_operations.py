@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.operations.metadata.verify import metadata_verify
+from lakeindex.operations.metadata import metadata_verify
 from tests.interop import ours
 from tests.interop.hudi_client import HudiError, HudiServer
 from tests.interop.rows import SIMPLE, assert_state, key_of

@@ -26,7 +26,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 import lakeindex
 from lakeindex.errors import TableUnsupportedError, UsageError
-from lakeindex.operations.metadata.verify import metadata_verify
+from lakeindex.operations.metadata import metadata_verify
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from scripts.interop_env import BUNDLES

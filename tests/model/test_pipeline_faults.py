@@ -13,7 +13,7 @@ import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import StorageError, TableExistsError
-from lakeindex.operations.rescale.rescale import rescale_table
+from lakeindex.operations.rescale import rescale_table
 from lakeindex.options.parse import parse_options
 from lakeindex.run.summary import RunSummary
 from lakeindex.storage.memory import Call, MemoryStorage

@@ -17,8 +17,8 @@ import pytest
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import TableExistsError, UsageError
 from lakeindex.model import IndexType
-from lakeindex.operations.rescale.rescale import rescale_table
-from lakeindex.operations.upkeep.migrate import migrate_index
+from lakeindex.operations.migrate_index import migrate_index
+from lakeindex.operations.rescale import rescale_table
 from lakeindex.options.parse import parse_options
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.tasks.local_runner import LocalRunner

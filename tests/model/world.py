@@ -33,7 +33,7 @@ from lakeindex.format.properties import format_properties
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.model import BaseFile, Instant, InstantState
-from lakeindex.operations.metadata.verify import find_faults
+from lakeindex.operations.metadata import find_faults
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.port import Storage

@@ -22,7 +22,7 @@ for _name in (
     "conductor.upsert",
     "tasks.local_runner",
     "report.kept",
-    "operations.upkeep.maintain",
+    "operations.maintain",
 ):
     import_module(f"lakeindex.{_name}")
 

@@ -15,7 +15,7 @@ if not hasattr(GroupedData, "transformWithState"):
 
 from lakeindex.errors import IndexNotBuiltError, StorageError, UsageError
 from lakeindex.index.locations.state_engine import StateSettings
-from lakeindex.operations.upkeep.rollback_table import rollback_table
+from lakeindex.operations.table_services import rollback_table
 from lakeindex.runners.keyed_state import KeyedState
 from lakeindex.runners.spark import SparkRunner
 from lakeindex.runners.spark_session import spark_session

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 import lakeindex
-from lakeindex.operations.check.violations import Broken, Checked, CheckReport, Violation
+from lakeindex.operations.check_violations import Broken, Checked, CheckReport, Violation
 from lakeindex.operations.look.history import History, HistoryEntry
 from lakeindex.run.summary import RunSummary, StageSummary
 from lakeindex.showing.facts import facts_of

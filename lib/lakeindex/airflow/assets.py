@@ -107,7 +107,7 @@ def _points_of(plan: DagPlan, run: Mapping[str, Any]) -> dict[str, str | None] |
 
     Nothing is said if the worker cannot read the table: the commit stands, and its event is due.
     """
-    from lakeindex.operations.changes.states import commit_points
+    from lakeindex.operations.table_states import commit_points
 
     try:
         points = commit_points(plan.uri, run["instant"])

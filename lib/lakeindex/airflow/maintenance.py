@@ -90,7 +90,7 @@ def maintenance_dag(folder: Path, root: Path, *, schedule: str | None = None, at
 
 def take_step(file: Path, root: Path, step: str) -> dict[str, Any]:
     """Take one step of a table's maintenance; what it did, as
-    :class:`lakeindex.operations.upkeep.maintain.StepSummary` says it.
+    :class:`lakeindex.operations.maintain.StepSummary` says it.
 
     Raises:
         AirflowSkipException: the table is not there yet.

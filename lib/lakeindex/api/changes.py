@@ -22,7 +22,7 @@ from lakeindex.time_spent import accounting, loading
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lakeindex.operations.changes.feed import ChangesRequest
+    from lakeindex.operations.changes import ChangesRequest
     from lakeindex.run.summary import RunSummary
 
 
@@ -61,7 +61,7 @@ class Changes:
         """
         import pyarrow as pa
 
-        from lakeindex.operations.changes.feed import stream_changes
+        from lakeindex.operations.changes import stream_changes
 
         schema, batches = stream_changes(absolute(self.uri), self.request)
         return pa.RecordBatchReader.from_batches(schema, within(batches, StoreOptions.of(self.storage_options)))
@@ -106,7 +106,7 @@ def run_apply(uri: str, feed: BatchData, **arguments: Unpack[RunArguments]) -> R
         LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
     """
     with loading():
-        from lakeindex.operations.changes.applying import done_before, mark_empty, marked
+        from lakeindex.operations.changes import done_before, mark_empty, marked
         from lakeindex.run.feeds import Feed
 
     rows = feed if is_spark_frame(feed) else _opened(feed)
@@ -133,7 +133,7 @@ def applied_until(uri: str, source: str) -> str | None:
     Returns:
         None: nothing of it is applied.
     """
-    from lakeindex.operations.changes.applying import applied_to
+    from lakeindex.operations.changes import applied_to
 
     found = applied_to(absolute(uri), absolute(uri_text(source)))
     return None if found is None else found.until
@@ -151,7 +151,7 @@ def _opened(feed: BatchData) -> Any:
 
     paths = paths_in(feed)
     if paths is not None:
-        from lakeindex.operations.changes.applying import feed_in_files
+        from lakeindex.operations.changes import feed_in_files
 
         return feed_in_files(paths)
     if isinstance(feed, pa.Table):
@@ -170,8 +170,7 @@ def _opened(feed: BatchData) -> Any:
 
 def _marked_frame(frame: Any) -> Any:
     """A feed in a Spark DataFrame as a batch."""
-    from lakeindex.operations.changes.applying import mark_expression
-    from lakeindex.operations.changes.feed import COMMIT_INSTANT
+    from lakeindex.operations.changes import COMMIT_INSTANT, mark_expression
     from lakeindex.write.types.avro_schema import CHANGE_TYPE, DELETE_MARK
 
     if CHANGE_TYPE not in frame.columns:

@@ -70,7 +70,7 @@ def create_table(  # noqa: PLR0913 - public: callers name what they want
             difference is named.
     """
     from lakeindex.api.table import LakeTable
-    from lakeindex.operations.upkeep.create_table import create_or_find
+    from lakeindex.operations.create_table import create_or_find
 
     pairs, options = _options(properties, index, table_version), StoreOptions.of(storage_options)
     table, accepted = LakeTable(uri_text(uri), options), _exists(exists)
@@ -83,7 +83,7 @@ def create_table(  # noqa: PLR0913 - public: callers name what they want
 
 
 def _exists(text: Any) -> Any:
-    from lakeindex.operations.upkeep.create_table import Exists
+    from lakeindex.operations.create_table import Exists
 
     try:
         return Exists(text)
@@ -126,7 +126,7 @@ def _columns(schema: Any, like: BatchData, csv: CsvFormat) -> pa.Schema:
         if hasattr(schema, "__arrow_c_schema__"):
             return pa.schema(schema)
         if isinstance(schema, str):
-            from lakeindex.operations.upkeep.schema_text import schema_from_text
+            from lakeindex.operations.schema_text import schema_from_text
 
             return schema_from_text(schema)
         raise UsageError(
@@ -135,7 +135,7 @@ def _columns(schema: Any, like: BatchData, csv: CsvFormat) -> pa.Schema:
             hint="give a pyarrow.Schema, or columns as text, 'id STRING, at TIMESTAMP'; like= takes files and frames",
         )
     if isinstance(like, (str, os.PathLike)):
-        from lakeindex.operations.upkeep.create_table import columns_like
+        from lakeindex.operations.create_table import columns_like
 
         return columns_like(os.fspath(like), csv)
     return schema_of(like)

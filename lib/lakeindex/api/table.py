@@ -39,19 +39,16 @@ if TYPE_CHECKING:
 
     from lakeindex.api.changes import Changes
     from lakeindex.api.scan import Scan
-    from lakeindex.operations.advise.advise import Advice
-    from lakeindex.operations.check.violations import CheckReport
-    from lakeindex.operations.index.index import IndexBuilt, IndexDropped, IndexStatus
-    from lakeindex.operations.index.verify import IndexVerified
+    from lakeindex.operations.advise import Advice
+    from lakeindex.operations.check_violations import CheckReport
+    from lakeindex.operations.index import IndexBuilt, IndexDropped, IndexStatus, IndexVerified
     from lakeindex.operations.look.history import History
-    from lakeindex.operations.metadata.metadata import MetadataBuilt, MetadataDropped, MetadataStatus
-    from lakeindex.operations.metadata.verify import MetadataVerified
+    from lakeindex.operations.maintain import MaintenanceSummary
+    from lakeindex.operations.metadata import MetadataBuilt, MetadataDropped, MetadataStatus, MetadataVerified
+    from lakeindex.operations.migrate_index import IndexMigrated
     from lakeindex.operations.rows.get import GetResult
     from lakeindex.operations.rows.key_sets import KeySet
-    from lakeindex.operations.upkeep.clean_table import ArchiveSummary, CleanSummary
-    from lakeindex.operations.upkeep.maintain import MaintenanceSummary
-    from lakeindex.operations.upkeep.migrate import IndexMigrated
-    from lakeindex.operations.upkeep.rollback_table import RollbackSummary
+    from lakeindex.operations.table_services import ArchiveSummary, CleanSummary, RollbackSummary
     from lakeindex.predicates.predicate import Condition
     from lakeindex.run.summary import RunSummary
     from lakeindex.tasks.progress_bars import ProgressChoice
@@ -276,7 +273,7 @@ class LakeTable(TableOperations):
         from dataclasses import replace
 
         from lakeindex.api.changes import Changes
-        from lakeindex.operations.changes.feed import ChangesRequest, resolved
+        from lakeindex.operations.changes import ChangesRequest, resolved
 
         asked = ChangesRequest(
             since=point_text(since, "since"),
@@ -299,7 +296,7 @@ class LakeTable(TableOperations):
             checkpoints: root of the run folders, for the error of the last runs' estimates.
         """
         from lakeindex.api.rows import all_rows
-        from lakeindex.operations.advise.advise import advise
+        from lakeindex.operations.advise import advise
 
         paths = paths_in(data)
         batch: Any = all_rows(data) if paths is None else [absolute(path) for path in paths]
@@ -346,7 +343,7 @@ class LakeTable(TableOperations):
             index_type: which index; by default the one that the table is bound to.
             **arguments: ``options``, ``checkpoints``, ``runner``, ``master`` and ``progress``, as of :func:`run`.
         """
-        from lakeindex.operations.index.index import build_index
+        from lakeindex.operations.index import build_index
 
         return build_index(self.uri, index_type=index_type, **_index_arguments(self.uri, arguments))
 
@@ -354,7 +351,7 @@ class LakeTable(TableOperations):
     @names_of_arguments(IndexArguments)
     def index_drop(self, index_type: str | None = None, **arguments: Unpack[IndexArguments]) -> IndexDropped:
         """Remove a stored index; arguments as of :meth:`index_build`."""
-        from lakeindex.operations.index.index import drop_index
+        from lakeindex.operations.index import drop_index
 
         return drop_index(self.uri, index_type=index_type, **_index_arguments(self.uri, arguments))
 
@@ -364,7 +361,7 @@ class LakeTable(TableOperations):
         """Compare every entry of a stored index with the keys in the live files;
         arguments as of :meth:`index_build`.
         """
-        from lakeindex.operations.index.verify import verify_index
+        from lakeindex.operations.index import verify_index
 
         return verify_index(self.uri, index_type=index_type, **_index_arguments(self.uri, arguments))
 
@@ -372,7 +369,7 @@ class LakeTable(TableOperations):
     @names_of_arguments(IndexArguments)
     def index_status(self, index_type: str | None = None, **arguments: Unpack[IndexArguments]) -> IndexStatus:
         """The state of a stored index; arguments as of :meth:`index_build`."""
-        from lakeindex.operations.index.index import index_status
+        from lakeindex.operations.index import index_status
 
         return index_status(self.uri, index_type=index_type, **_index_arguments(self.uri, arguments))
 
@@ -389,7 +386,7 @@ class LakeTable(TableOperations):
             force: consider every pending instant of another writer dead.
             **arguments: as of :meth:`index_build`; options that are bound with the index are bound again.
         """
-        from lakeindex.operations.upkeep.migrate import migrate_index
+        from lakeindex.operations.migrate_index import migrate_index
 
         wanted = parse_options({"hoodie.index.type": to}).index_type
         if wanted is None:
@@ -412,7 +409,7 @@ class LakeTable(TableOperations):
         Raises:
             MetadataTableError: it has them.
         """
-        from lakeindex.operations.metadata.metadata import metadata_build
+        from lakeindex.operations.metadata import metadata_build
 
         return metadata_build(
             self.uri, names_of(partitions, "partitions") or (), parse_options(options or {}), force=force
@@ -429,14 +426,14 @@ class LakeTable(TableOperations):
         Raises:
             MetadataTableError: it has no such partition.
         """
-        from lakeindex.operations.metadata.metadata import metadata_drop
+        from lakeindex.operations.metadata import metadata_drop
 
         return metadata_drop(self.uri, names_of(partitions, "partitions") or (), parse_options(options or {}))
 
     @in_its_stores
     def metadata_status(self) -> MetadataStatus:
         """Which partitions the metadata table has, their size, and its newest compaction."""
-        from lakeindex.operations.metadata.metadata import metadata_status
+        from lakeindex.operations.metadata import metadata_status
 
         return metadata_status(self.uri)
 
@@ -447,7 +444,7 @@ class LakeTable(TableOperations):
         Raises:
             MetadataTableError: there is none.
         """
-        from lakeindex.operations.metadata.verify import metadata_verify
+        from lakeindex.operations.metadata import metadata_verify
 
         return metadata_verify(self.uri)
 
@@ -462,7 +459,7 @@ class LakeTable(TableOperations):
         >>> orders.check().ok
         True
         """
-        from lakeindex.operations.check.check import check_table
+        from lakeindex.operations.check import check_table
 
         return check_table(self.uri, chosen_runner(0, {"progress": progress}), deep=deep)
 
@@ -475,7 +472,7 @@ class LakeTable(TableOperations):
             force: consider every pending instant of another writer dead.
             options: ``hoodie.*`` and ``lakeindex.*`` options.
         """
-        from lakeindex.operations.upkeep.rollback_table import rollback_table
+        from lakeindex.operations.table_services import rollback_table
 
         return rollback_table(self.uri, instant, parse_options(options or {}), force=force)
 
@@ -499,7 +496,7 @@ class LakeTable(TableOperations):
             force: consider every pending instant of another writer dead.
             options: ``hoodie.*`` and ``lakeindex.*`` options.
         """
-        from lakeindex.operations.upkeep import clean_table as cleaning
+        from lakeindex.operations import table_services as cleaning
 
         return cleaning.clean(self.uri, keep_commits, parse_options(options or {}), dry_run=dry_run, force=force)
 
@@ -520,7 +517,7 @@ class LakeTable(TableOperations):
             force: consider every pending instant of another writer dead.
             options: ``hoodie.*`` and ``lakeindex.*`` options.
         """
-        from lakeindex.operations.upkeep import clean_table as cleaning
+        from lakeindex.operations import table_services as cleaning
 
         return cleaning.archive(self.uri, keep_commits, parse_options(options or {}), dry_run=dry_run, force=force)
 
@@ -543,7 +540,7 @@ class LakeTable(TableOperations):
             options: ``hoodie.*`` and ``lakeindex.*`` options.
             checkpoints: root of the run folders; by default ``<table>.lakeindex`` beside the table.
         """
-        from lakeindex.operations.upkeep import maintain as maintaining
+        from lakeindex.operations import maintain as maintaining
 
         where, runner = run_folders(checkpoints, self.uri), chosen_runner(0, {})
         named = names_of(steps, "steps")

@@ -15,8 +15,8 @@ from lakeindex.time_spent import accounting, loading
 
 if TYPE_CHECKING:
     from lakeindex.api.table import LakeTable
-    from lakeindex.operations.rescale.rescale_run import RescaleSummary
-    from lakeindex.operations.row_changes.repair_keys import KeysRepaired
+    from lakeindex.operations.repair_keys import KeysRepaired
+    from lakeindex.operations.rescale_run import RescaleSummary
     from lakeindex.tasks.progress_bars import ProgressChoice
 
 
@@ -53,7 +53,7 @@ def rescale(
         UsageError: not a bucket table, no such partition, or neither or both of the counts are given.
         ConflictError: other writers are in the way for good; nothing was published.
     """
-    from lakeindex.operations.rescale.rescale import rescale_table
+    from lakeindex.operations.rescale import rescale_table
 
     config = parse_options(options or {})
     runner = chosen_runner(config.parallelism, {"progress": progress})
@@ -94,7 +94,7 @@ def repair_keys(
         ConflictError: other writers are in the way for good; nothing was published.
     """
     with loading():
-        from lakeindex.operations.row_changes import repair_keys as repairing
+        from lakeindex.operations import repair_keys as repairing
         from lakeindex.run.chosen_rows import ChosenRows
 
     asked: RunArguments = {"options": options, "checkpoints": checkpoints, "force": force}

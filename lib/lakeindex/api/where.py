@@ -44,7 +44,7 @@ def run_where(
         LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
     """
     with loading():
-        from lakeindex.operations.row_changes.by_condition import change_rows
+        from lakeindex.operations.change_by_condition import change_rows
         from lakeindex.run.chosen_rows import ChosenRows
 
     if where is None or (isinstance(where, str) and not where.strip()):

@@ -1,6 +1,6 @@
 """What an index kind says to the adviser: what it would have to do for a batch, and what it needs.
 
-Counts are a sample's, scaled up (:mod:`lakeindex.operations.advise.sample`); the cost model
+Counts are a sample's, scaled up (:mod:`lakeindex.operations.advise`); the cost model
 (:mod:`lakeindex.index.cost`) turns them into seconds. Each kind has its own ``ADVICE``.
 """
 

@@ -13,17 +13,16 @@ from lakeindex.showing.notebook import Screen
 from lakeindex.showing.text import human_bytes
 
 if TYPE_CHECKING:
-    from lakeindex.operations.advise.advise import Advice
-    from lakeindex.operations.changes.feed import ChangesSummary
-    from lakeindex.operations.check.violations import CheckReport
+    from lakeindex.operations.advise import Advice
+    from lakeindex.operations.changes import ChangesSummary
+    from lakeindex.operations.check_violations import CheckReport
+    from lakeindex.operations.create_table import CreatedTable
     from lakeindex.operations.look.history import HistoryEntry, TableHistory
     from lakeindex.operations.look.inspect import Column, SizeBucket, TableInspection
+    from lakeindex.operations.maintain import MaintenanceSummary
     from lakeindex.operations.rows.get import GetResult
     from lakeindex.operations.rows.scan import ReadSummary
-    from lakeindex.operations.upkeep.clean_table import ArchiveSummary, CleanSummary
-    from lakeindex.operations.upkeep.create_table import CreatedTable
-    from lakeindex.operations.upkeep.maintain import MaintenanceSummary
-    from lakeindex.operations.upkeep.rollback_table import RollbackSummary
+    from lakeindex.operations.table_services import ArchiveSummary, CleanSummary, RollbackSummary
     from lakeindex.run.summary import RunSummary, StageSummary
 
 _SHOWN_COLUMNS: Final = 40

@@ -9,13 +9,11 @@ from lakeindex.showing.notebook import Screen
 from lakeindex.showing.results import show_notes
 
 if TYPE_CHECKING:
-    from lakeindex.operations.index.index import IndexBuilt, IndexDropped, IndexStatus
-    from lakeindex.operations.index.verify import IndexVerified
-    from lakeindex.operations.metadata.metadata import MetadataBuilt, MetadataDropped, MetadataStatus
-    from lakeindex.operations.metadata.verify import MetadataVerified
-    from lakeindex.operations.rescale.rescale_run import RescaleSummary
-    from lakeindex.operations.row_changes.repair_keys import KeysRepaired
-    from lakeindex.operations.upkeep.migrate import IndexMigrated
+    from lakeindex.operations.index import IndexBuilt, IndexDropped, IndexStatus, IndexVerified
+    from lakeindex.operations.metadata import MetadataBuilt, MetadataDropped, MetadataStatus, MetadataVerified
+    from lakeindex.operations.migrate_index import IndexMigrated
+    from lakeindex.operations.repair_keys import KeysRepaired
+    from lakeindex.operations.rescale_run import RescaleSummary
 
 _KEYS_SHOWN: Final = 20
 

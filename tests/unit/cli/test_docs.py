@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from lakeindex.cli import main
-from lakeindex.operations.check.violations import Broken
+from lakeindex.operations.check_violations import Broken
 from tests.cli_support import SCHEMAS, schema_of
 
 TEXT = (Path(__file__).parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")

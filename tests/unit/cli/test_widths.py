@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from lakeindex.cli.screen import PIPED_WIDTH, drawn_by_rich, screen
-from lakeindex.operations.check.violations import Broken, Checked, CheckReport, Violation
+from lakeindex.operations.check_violations import Broken, Checked, CheckReport, Violation
 from lakeindex.operations.look.live_files import LiveFile
 from lakeindex.operations.rows.get import GetReport, GetResult
 from lakeindex.showing.facts import show_live_files

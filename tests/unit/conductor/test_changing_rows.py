@@ -21,7 +21,7 @@ from lakeindex.errors import (
     UsageError,
     WriteConflictError,
 )
-from lakeindex.operations.row_changes.by_condition import _by_path
+from lakeindex.operations.change_by_condition import _by_path
 from lakeindex.options.types import WriteConfig
 from lakeindex.predicates.predicate import predicate_of
 from lakeindex.storage.memory import Call

@@ -17,7 +17,7 @@ from lakeindex.conductor.upsert import run_stage
 from lakeindex.errors import ConflictError, InvariantError, PendingInstantError, UsageError, WriteConflictError
 from lakeindex.format.instants import next_instant_time
 from lakeindex.model import Operation
-from lakeindex.operations.rescale.rescale import rescale_table
+from lakeindex.operations.rescale import rescale_table
 from lakeindex.options.parse import parse_options
 from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec

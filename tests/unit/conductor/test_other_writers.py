@@ -27,7 +27,7 @@ from lakeindex.errors import (
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, format_commit_metadata
 from lakeindex.format.instants import next_instant_time
 from lakeindex.model import IndexSpec, IndexType, Operation
-from lakeindex.operations.rescale.rescale import rescale_table, switch_index
+from lakeindex.operations.rescale import rescale_table, switch_index
 from lakeindex.options.parse import parse_options
 from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec

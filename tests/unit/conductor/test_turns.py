@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakeindex.commit.write_queue import EVERYTHING, TURNS_FOLDER, Turn, TurnScope
-from lakeindex.operations.rescale.rescale import rescale_table
+from lakeindex.operations.rescale import rescale_table
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, this_process

@@ -23,7 +23,7 @@ from lakeindex.metadata.metadata_table import COLUMN_STATS, PARTITION_STATS
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata_upkeep.upkeep import change_of_commit, change_of_undone
 from lakeindex.model import BaseFile, Instant, InstantState
-from lakeindex.operations.rescale.rescale import rescale_table
+from lakeindex.operations.rescale import rescale_table
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table

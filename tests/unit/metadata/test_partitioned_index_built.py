@@ -13,7 +13,7 @@ from lakeindex.errors import MetadataTableError
 from lakeindex.metadata.indexed_columns import is_partitioned_index, read_definitions
 from lakeindex.metadata.metadata_table import RECORD_INDEX
 from lakeindex.metadata.reading import MetadataView
-from lakeindex.operations.upkeep.create_table import create_like
+from lakeindex.operations.create_table import create_like
 from lakeindex.options.parse import parse_create_options
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table

@@ -29,7 +29,7 @@ from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata.records import files_record, own_schema
 from lakeindex.metadata.slices import load_slices
 from lakeindex.model import Instant, InstantState
-from lakeindex.operations.metadata.verify import find_faults
+from lakeindex.operations.metadata import find_faults
 from lakeindex.storage import open_storage
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.table.handle import Table

@@ -19,7 +19,7 @@ from lakeindex.metadata.keys import bloom_filter_key
 from lakeindex.metadata.metadata_table import BLOOM_FILTERS, RECORD_INDEX
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata_upkeep.upkeep import keep_commit, prepare_upkeep
-from lakeindex.operations.rescale.rescale import rescale_table
+from lakeindex.operations.rescale import rescale_table
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table

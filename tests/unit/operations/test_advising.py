@@ -12,8 +12,8 @@ import pytest
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import InputError, SchemaMismatchError
 from lakeindex.model import IndexType
-from lakeindex.operations.advise import sample as advising_sample
-from lakeindex.operations.advise.advise import Advice, TypeAdvice, model_error
+from lakeindex.operations import advise as advising_sample
+from lakeindex.operations.advise import Advice, TypeAdvice, model_error
 from lakeindex.run.summary import Estimate, RunSummary
 from tests.builders import Row, batch_of, make_table
 from tests.golden import made_once

@@ -12,7 +12,7 @@ import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import InputError, SchemaMismatchError, UsageError
-from lakeindex.operations.changes.applying import marked
+from lakeindex.operations.changes import marked
 from tests.builders import Row, batch_of, content_of, make_table
 
 

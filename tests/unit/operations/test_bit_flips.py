@@ -17,8 +17,8 @@ import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import LakeIndexError
-from lakeindex.operations.check.violations import Broken
-from lakeindex.operations.rescale.rescale import rescale_table
+from lakeindex.operations.check_violations import Broken
+from lakeindex.operations.rescale import rescale_table
 from lakeindex.parquet.stamps import FOOTER
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import make_table

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import UsageError
 from lakeindex.model import Instant, InstantState
-from lakeindex.operations.changes.states import newest_completed
+from lakeindex.operations.table_states import newest_completed
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.timeline.layout import TimelineLayout

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lakeindex.api.table import LakeTable
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, format_commit_metadata
-from lakeindex.operations.check.violations import Broken
+from lakeindex.operations.check_violations import Broken
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.write.types.avro_schema import schema_to_avro

@@ -12,8 +12,8 @@ import pytest
 from lakeindex.api.table import LakeTable
 from lakeindex.bloom import build_filter
 from lakeindex.errors import StorageError, TableNotFoundError, TableUnsupportedError
-from lakeindex.operations.check.check import check_table
-from lakeindex.operations.check.violations import Broken, CheckReport, Writer
+from lakeindex.operations.check import check_table
+from lakeindex.operations.check_violations import Broken, CheckReport, Writer
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage.memory import Call
 from tests.builders import Row, batch_of, make_table

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeindex.operations.check.violations import Broken
+from lakeindex.operations.check_violations import Broken
 from tests.builders import Row, batch_of, make_table
 from tests.unit.operations.tables import live_files, rewrite, with_value
 

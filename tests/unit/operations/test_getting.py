@@ -18,7 +18,7 @@ from lakeindex.files.footer_cache import CACHE_FOLDER
 from lakeindex.index.bucket_options import BucketLayout
 from lakeindex.index.locations import in_memory
 from lakeindex.model import IndexType
-from lakeindex.operations.rescale.rescale import migrate_to_buckets
+from lakeindex.operations.rescale import migrate_to_buckets
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, make_table, rows_of
 from tests.golden import made_once

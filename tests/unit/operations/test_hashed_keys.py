@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeindex.operations.check.hashed_keys import hashes_of, repeated_hashes, save_hashes
+from lakeindex.operations.check_base_files import hashes_of, repeated_hashes, save_hashes
 from tests.strategies import key_texts, plain_key_texts
 
 files_of_keys = st.lists(st.lists(st.one_of(plain_key_texts, key_texts), max_size=12), max_size=5)

@@ -15,8 +15,8 @@ from lakeindex.errors import IndexDamagedError, IndexNotBuiltError, InvariantErr
 from lakeindex.index.locations.change_log import ChangeLog, CoveredFile, Delta
 from lakeindex.index.locations.contract import DELTA_SCHEMA, Change
 from lakeindex.model import IndexType
-from lakeindex.operations.index import verify as indexing_verify
-from lakeindex.operations.upkeep.rollback_table import rollback_table
+from lakeindex.operations import index as indexing_verify
+from lakeindex.operations.table_services import rollback_table
 from lakeindex.storage import open_storage
 from lakeindex.storage.memory import Call, MemoryStorage
 from lakeindex.tasks.local_runner import LocalRunner

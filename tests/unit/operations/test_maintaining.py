@@ -15,8 +15,8 @@ from lakeindex.api.table import LakeTable, open_table
 from lakeindex.errors import InvariantError, OptionError, UsageError
 from lakeindex.files.footer_cache import CACHE_FOLDER
 from lakeindex.format.instants import next_instant_time
-from lakeindex.operations.upkeep import clean_table as cleaning
-from lakeindex.operations.upkeep.maintain import STEPS, maintain, maintain_step
+from lakeindex.operations import table_services as cleaning
+from lakeindex.operations.maintain import STEPS, maintain, maintain_step
 from lakeindex.options.parse import parse_options
 from lakeindex.pipeline import default_checkpoints
 from lakeindex.storage import open_storage

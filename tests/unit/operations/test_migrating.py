@@ -8,8 +8,8 @@ import pytest
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import OptionError, TableCorruptError, WriteConflictError
 from lakeindex.model import IndexSpec, IndexType
-from lakeindex.operations.rescale.rescale import switch_index
-from lakeindex.operations.upkeep.rollback_table import rollback_table
+from lakeindex.operations.rescale import switch_index
+from lakeindex.operations.table_services import rollback_table
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table, rows_of

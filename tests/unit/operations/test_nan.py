@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.operations.check.violations import Broken
-from lakeindex.operations.rescale.rescale import rescale_table
+from lakeindex.operations.check_violations import Broken
+from lakeindex.operations.rescale import rescale_table
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import make_table
 from tests.unit.operations.tables import live_files, rewrite

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from lakeindex.api.run import run
 from lakeindex.model import Operation
-from lakeindex.operations.check.check import check_table
-from lakeindex.operations.upkeep.create_table import create_like
+from lakeindex.operations.check import check_table
+from lakeindex.operations.create_table import create_like
 from lakeindex.options.parse import parse_create_options
 from tests.unit.operations.tables import read_rows
 

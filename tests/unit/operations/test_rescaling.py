@@ -22,8 +22,8 @@ from lakeindex.hashing.row_digest import RowDigest
 from lakeindex.index.bucket import bucket_of
 from lakeindex.index.bucket_options import BucketLayout
 from lakeindex.model import IndexSpec, IndexType
-from lakeindex.operations.rescale import rescale_run
-from lakeindex.operations.rescale.rescale import migrate_to_buckets, rescale_table, switch_index
+from lakeindex.operations import rescale_run
+from lakeindex.operations.rescale import migrate_to_buckets, rescale_table, switch_index
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table

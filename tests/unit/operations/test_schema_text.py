@@ -11,7 +11,7 @@ import pytest
 
 import lakeindex
 from lakeindex.errors import InputError, LakeIndexError
-from lakeindex.operations.upkeep.schema_text import schema_from_text
+from lakeindex.operations.schema_text import schema_from_text
 from lakeindex.write.types.avro_schema import schema_from_avro, schema_to_avro
 from lakeindex.write.types.storable import storable_schema
 from tests.cli_support import lakeindex as run_cli

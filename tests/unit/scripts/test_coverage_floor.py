@@ -55,3 +55,10 @@ def test_raising_never_lowers_and_gives_new_packages_a_floor(script: ModuleType)
 
 def test_the_single_number_of_old_is_the_total(script: ModuleType):
     assert script.parse(["91.0", "93.0", "# a word", "table 80.5"]) == {"total": 93.0, "table": 80.5}
+
+
+def test_what_a_package_had_before_it_took_in_another_does_not_count(script: ModuleType):
+    newest = "commit\n-lib.a 99.0\n-lib.a.b 80.0\n+lib.a 90.0\n"
+    before = "commit\n+lib.a 99.0\n+lib.a.b 80.0\n+lib.c 95.0\n"
+    assert script.highest_in(newest + before) == {"lib.a": 90.0, "lib.a.b": 80.0, "lib.c": 95.0}
+    assert script.highest_in("commit\n-lib.a 99.0\n+lib.a 90.0\n" + before)["lib.a"] == 99.0

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import lakeindex
 from lakeindex.errors import SchemaMismatchError
-from lakeindex.operations.upkeep.create_table import create_like
+from lakeindex.operations.create_table import create_like
 from lakeindex.write.types.avro_schema import schema_from_avro, schema_to_avro
 from lakeindex.write.types.schema_fit import fit_batch
 from lakeindex.write.types.storable import storable_column, storable_schema, storable_type

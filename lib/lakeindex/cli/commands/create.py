@@ -65,7 +65,7 @@ def create(  # noqa: PLR0913 - the command's options
     """
     pairs = parse_pairs(options)
     config = parse_create_options(pairs)
-    from lakeindex.operations.upkeep.create_table import Exists, columns_like, create_or_find
+    from lakeindex.operations.create_table import Exists, columns_like, create_or_find
 
     created = create_or_find(
         table,

@@ -19,7 +19,7 @@ from lakeindex.cli.shared import (
 from lakeindex.errors import REPAIR_KEYS, InvariantError, OptionError
 
 if TYPE_CHECKING:
-    from lakeindex.operations.index.verify import IndexVerified
+    from lakeindex.operations.index import IndexVerified
 
 _index_options = given_options(
     table_argument,

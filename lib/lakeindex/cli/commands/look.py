@@ -71,7 +71,7 @@ def history(table: str, as_json: bool) -> None:
 @click.pass_context
 def check(ctx: click.Context, table: str, deep: bool, as_json: bool) -> None:
     """Check every invariant of a table; exit code 6 if one is broken."""
-    from lakeindex.operations.check.check import check_table
+    from lakeindex.operations.check import check_table
     from lakeindex.tasks.local_runner import LocalRunner
 
     report = check_table(table, LocalRunner(progress=progress()), deep=deep)
@@ -145,7 +145,7 @@ def changes(
     For each key at most one insert, one delete, or one update (the row before and the row after): `_change_type`
     says which, `_commit_instant` the commit. The next feed begins at the instant that is printed.
     """
-    from lakeindex.operations.changes.feed import ChangesRequest, write_changes
+    from lakeindex.operations.changes import ChangesRequest, write_changes
 
     names = None if columns is None else tuple(split_names(columns))
     summary = write_changes(table, out, ChangesRequest(since, until, names, options=dict(parse_pairs(options))))

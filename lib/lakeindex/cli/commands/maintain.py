@@ -90,7 +90,7 @@ def rollback(table: str, instant: str, force: bool, options: tuple[str, ...], as
     The batch that it committed may be committed again afterwards.
     """
     config = parse_options(parse_pairs(options))
-    from lakeindex.operations.upkeep.rollback_table import rollback_table
+    from lakeindex.operations.table_services import rollback_table
 
     summary = rollback_table(table, instant, config, force=force)
     say(summary, as_json=as_json)

@@ -11,7 +11,7 @@ from lakeindex.errors import InvariantError
 from lakeindex.options.parse import parse_options
 
 if TYPE_CHECKING:
-    from lakeindex.operations.metadata.verify import MetadataVerified
+    from lakeindex.operations.metadata import MetadataVerified
 
 
 @click.group()
@@ -42,7 +42,7 @@ def build(table: str, partitions: tuple[str, ...], force: bool, options: tuple[s
     partition_stats. A record_index that is named and there is made anew.
     """
     config = parse_options(parse_pairs(options))
-    from lakeindex.operations.metadata.metadata import metadata_build
+    from lakeindex.operations.metadata import metadata_build
 
     done = metadata_build(table, partitions, config, force=force)
     say(done, as_json=as_json)
@@ -65,7 +65,7 @@ def drop(table: str, partitions: tuple[str, ...], options: tuple[str, ...], as_j
     A Hudi writer with hoodie.metadata.enable=true (its default) builds it anew.
     """
     config = parse_options(parse_pairs(options))
-    from lakeindex.operations.metadata.metadata import metadata_drop
+    from lakeindex.operations.metadata import metadata_drop
 
     done = metadata_drop(table, partitions, config)
     say(done, as_json=as_json)
@@ -76,7 +76,7 @@ def drop(table: str, partitions: tuple[str, ...], options: tuple[str, ...], as_j
 @json_option
 def status(table: str, as_json: bool) -> None:
     """Show which partitions the metadata table has, their size, and the newest compaction."""
-    from lakeindex.operations.metadata.metadata import metadata_status
+    from lakeindex.operations.metadata import metadata_status
 
     found = metadata_status(table)
     say(found, as_json=as_json)
@@ -88,7 +88,7 @@ def status(table: str, as_json: bool) -> None:
 @click.pass_context
 def verify(ctx: click.Context, /, table: str, as_json: bool) -> None:
     """Compare the metadata table with files, footers and record keys; exit code 6 if it says something wrong."""
-    from lakeindex.operations.metadata.verify import metadata_verify
+    from lakeindex.operations.metadata import metadata_verify
 
     found = metadata_verify(table)
     broken = None if found.ok else _broken(found)

@@ -24,9 +24,7 @@ from lakeindex.hashing.arrow import one_array
 from lakeindex.index.fate import Fate
 from lakeindex.index.locations.contract import DELTA_SCHEMA, Change
 from lakeindex.model import BaseFile
-from lakeindex.operations.check.base_files import read_keys
-from lakeindex.operations.check.hashed_keys import hashes_of, repeated_hashes, save_hashes
-from lakeindex.operations.check.unique_keys import rows_with
+from lakeindex.operations.check_base_files import hashes_of, read_keys, repeated_hashes, rows_with, save_hashes
 from lakeindex.pipeline import FOUND, KEPT_TABLE, LOCATIONS, Stage
 from lakeindex.run import row_pieces
 from lakeindex.run.checkpoints import arrow_schema, columns_of

@@ -1,41 +1,96 @@
-"""Check one base file: footer, filter and range against every key, meta columns, keys made anew from the columns."""
+"""Check base files: footer, filter and key range against every key, meta columns, keys computed anew from the columns.
+
+Also whether a commit of ours lost a column that the table had; with ``check --deep`` every byte of every base file,
+live and superseded, against the checksums that cover it; and that a key has one live row: in its partition, or in the
+whole table under a global index.
+
+Equal keys are found among any number of files in bounded memory by 64-bit hashes on the local disk. Each file's hashes
+are sorted, so a range of hashes is one slice of every file, and a set of files is searched range by range. Equal
+hashes only propose: the keys themselves are compared before anything is reported.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeindex.bloom import BloomFilter, FilterProblem, marks, parse_filter
-from lakeindex.errors import LakeIndexError, ObjectNotFoundError, SchemaMismatchError, TableCorruptError
-from lakeindex.files.footers import parse_shape, read_footer_bytes
+from lakeindex.errors import REPAIR_KEYS, LakeIndexError, ObjectNotFoundError, SchemaMismatchError, TableCorruptError
+from lakeindex.files.footers import parse_layout, parse_shape, read_footer_bytes
+from lakeindex.format.avro_columns import columns_of
 from lakeindex.format.instants import comparable
 from lakeindex.hashing.arrow import plain_strings
 from lakeindex.hashing.java_order import java_min_max, java_order_key
+from lakeindex.hashing.murmur import murmur
 from lakeindex.index.registry import index_for
 from lakeindex.model import BaseFile, IndexSpec
-from lakeindex.operations.check.hashed_keys import KeyHashes, hashes_of, save_hashes
-from lakeindex.operations.check.lost_columns import lost_columns
-from lakeindex.operations.check.page_checks import against_digest
-from lakeindex.operations.check.violations import Broken, Checked, Findings, Violation, is_damage
+from lakeindex.operations.check_violations import Broken, Checked, Findings, Violation, is_damage
 from lakeindex.operations.rows.aligned_rows import align, damaged, open_base_file, read_row_group, row_schema
-from lakeindex.operations.written_slices import WrittenSlice
+from lakeindex.operations.written_slices import Commits, WrittenSlice
 from lakeindex.parquet.footer_text import footer_text
 from lakeindex.parquet.read_pages import read_column, read_groups
+from lakeindex.parquet.stamps import footer_digest
+from lakeindex.parquet.verify_pages import verify_pages
+from lakeindex.storage.storage_file import StoredBytes
 from lakeindex.table.spelling.stored_keys import difference
 from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
+from lakeindex.timeline.verdicts import ATTEMPT_KEY
 from lakeindex.write.base_file import COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
 from lakeindex.write.columns import leaves_with_nan
 from lakeindex.write.keys.keys import KeyGenerator, KeySpec
 from lakeindex.write.types.avro_schema import META_COLUMNS
 from lakeindex.write.virtual_keys import VirtualKeys
+
+_ROWS_AT_ONCE: Final = 16_000_000
+_SECOND_SEED: Final = 0x9747B28C
+KeyHashes = npt.NDArray[np.uint64]
+
+
+def hashes_of(keys: pa.Array) -> KeyHashes:
+    """A 64-bit hash of each key: two 32-bit hashes, one seeding nothing of the other."""
+    high = murmur(keys, 0).view(np.uint32).astype(np.uint64)
+    low = murmur(keys, _SECOND_SEED).view(np.uint32).astype(np.uint64)
+    return (high << np.uint64(32)) | low
+
+
+def save_hashes(path: Path, parts: Sequence[KeyHashes]) -> None:
+    """Leave the hashes of a file's keys, sorted, at ``path``."""
+    hashes = np.concatenate([np.zeros(0, np.uint64), *parts])
+    hashes.sort()
+    np.save(path, hashes, allow_pickle=False)
+
+
+def repeated_hashes(paths: Sequence[Path], rows_at_once: int = _ROWS_AT_ONCE) -> Iterator[tuple[KeyHashes, list[int]]]:
+    """Hashes that occur more than once in these files together.
+
+    Args:
+        paths: files of :func:`save_hashes`.
+        rows_at_once: hashes held in memory at once, about.
+
+    Yields:
+        For each range of hashes with repeated ones: those, and which files (by place in ``paths``) hold one.
+    """
+    stored = [np.load(path, mmap_mode="r", allow_pickle=False) for path in paths]
+    ranges = max(1, -(-sum(len(one) for one in stored) // rows_at_once))
+    bounds = [(2**64 * at) // ranges for at in range(1, ranges)]
+    cuts = [[0, *(int(np.searchsorted(one, np.uint64(b))) for b in bounds), len(one)] for one in stored]
+    for at in range(ranges):
+        slices = [one[cut[at] : cut[at + 1]] for one, cut in zip(stored, cuts, strict=True)]
+        joined = np.concatenate(slices) if slices else np.zeros(0, np.uint64)
+        joined.sort()
+        repeated = np.unique(joined[1:][joined[1:] == joined[:-1]])
+        if len(repeated):
+            yield repeated, [n for n, one in enumerate(slices) if np.isin(repeated, one, assume_unique=False).any()]
+
 
 _HINT: Final = "restore the file, or roll back the commit that wrote it"
 _REWRITE: Final = "the rows themselves are readable; upserting the key again rewrites its file"
@@ -341,3 +396,145 @@ def read_keys(uri: str, file: BaseFile, virtual: VirtualKeys | None) -> pa.Array
         return plain_strings(read_column(source, RECORD_KEY))
     except (pa.ArrowException, OSError, ObjectNotFoundError) as error:
         raise damaged(file, str(error)) from error
+
+
+_ADD_AGAIN = (
+    "an older lakeindex wrote it while another writer added the column: "
+    "roll it back if it is the newest commit, else add the column again with Hudi and upsert its values"
+)
+
+
+def columns_then(commits: Commits) -> Mapping[str, frozenset[str]]:
+    """Which columns the table had at each commit of ours: those of the commits before it, and its own.
+
+    A column that a commit of Hudi's no longer names was dropped on purpose
+    (``hoodie.datasource.write.schema.allow.auto.evolution.column.drop``); we drop none.
+    """
+    known: frozenset[str] = frozenset()
+    found: dict[str, frozenset[str]] = {}
+    for instant, metadata in commits:
+        if metadata.schema_text is None:
+            continue
+        named = frozenset(columns_of(metadata.schema_text))
+        is_ours = ATTEMPT_KEY in metadata.extra_metadata
+        known = known | named if is_ours else named
+        if is_ours:
+            found[instant.time] = known
+    return found
+
+
+def check_commit_columns(timeline: Timeline, commits: Commits) -> Iterator[Violation]:
+    """Commits of ours whose schema lacks a column that the table had."""
+    then = columns_then(commits)
+    for instant, metadata in commits:
+        if instant.time in then and metadata.schema_text is not None:
+            for name in sorted(then[instant.time] - set(columns_of(metadata.schema_text))):
+                path = timeline.path(instant)
+                yield Violation(Broken.COMMIT, path, f"{path}: the commit lost the table's column {name!r}", _ADD_AGAIN)
+
+
+def lost_columns(path: str, names: list[str], then: frozenset[str]) -> Iterator[Violation]:
+    """Columns that a file lacks though the table had them when it was written.
+
+    Args:
+        then: the table's columns when it was written; empty if that is not known.
+    """
+    for name in sorted(then - set(names)):
+        yield Violation(Broken.FILE, path, f"{path} lost the column {name!r}, which the table had", _ADD_AGAIN)
+
+
+_NO_CRC = (
+    "some pages have no checksum, so damage to them cannot be seen (pages_without_crc): "
+    "other writers, and lakeindex before it wrote checksums, leave it out; a rewrite gives one to what it encodes"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PagesTask:
+    """A base file whose pages are walked; ``digest``: of its footer, as its commit says, None if it does not."""
+
+    uri: str
+    file: BaseFile
+    digest: str | None = None
+
+
+def check_pages(task: PagesTask) -> Findings:
+    """Walk one file."""
+    store, file = storage_at(task.uri), task.file
+    try:
+        raw = read_footer_bytes(store, file)
+        layout = parse_layout(raw, file)
+        found = verify_pages(StoredBytes(store, file.path, file.size_bytes), layout.metadata)
+    except LakeIndexError as error:
+        if not is_damage(error):
+            raise
+        return Findings((Violation.of(Broken.FILE, error, file.path),))
+    except (OSError, ValueError) as error:
+        return Findings((Violation.of(Broken.FILE, damaged(file, str(error)), file.path),))
+    violations = [Violation.of(Broken.FILE, damaged(file, problem), file.path) for problem in found.problems]
+    violations += against_digest(file, raw, task.digest)
+    notes = (_NO_CRC,) if found.without_crc else ()
+    return Findings(tuple(violations), notes, Checked(pages=found.pages, pages_without_crc=found.without_crc))
+
+
+def against_digest(file: BaseFile, footer: bytes, digest: str | None) -> list[Violation]:
+    """The footer is the one that the commit wrote: with its page headers' checksums, it stands for the whole file."""
+    if digest is None or footer_digest(footer) == digest:
+        return []
+    error = damaged(file, "its footer is not the one that its commit wrote")
+    return [Violation.of(Broken.FOOTER, error, file.path)]
+
+
+_EXAMPLES: Final = 5
+
+
+@dataclass(frozen=True)
+class UniqueTask:
+    """Files whose keys must differ from each other.
+
+    Attributes:
+        uri: the table.
+        scope: what they make up together, for messages.
+        files: the files, and where the hashes of their keys are.
+        virtual: how the keys of stored rows are made; None: they are stored.
+    """
+
+    uri: str
+    scope: str
+    files: tuple[tuple[BaseFile, Path], ...]
+    virtual: VirtualKeys | None = None
+
+
+def check_unique(task: UniqueTask) -> Findings:
+    """Report keys that more than one row has."""
+    violations: list[Violation] = []
+    for repeated, holders in repeated_hashes([path for _, path in task.files]):
+        files = [task.files[at][0] for at in holders]
+        rows = rows_with(task.uri, files, repeated, task.virtual)
+        violations += _doubled(task, rows)
+    return Findings(tuple(violations))
+
+
+def rows_with(
+    uri: str, files: Sequence[BaseFile], hashes: np.ndarray, virtual: VirtualKeys | None
+) -> dict[str, list[BaseFile]]:
+    """Files of each key whose hash is one of these, a file once a row."""
+    rows: dict[str, list[BaseFile]] = {}
+    for file in files:
+        keys: pa.Array = read_keys(uri, file, virtual).drop_null()
+        for key in keys.filter(pa.array(np.isin(hashes_of(keys), hashes))).to_pylist():
+            rows.setdefault(key, []).append(file)
+    return rows
+
+
+def _doubled(task: UniqueTask, rows: dict[str, list[BaseFile]]) -> Iterator[Violation]:
+    doubled = sorted((key, files) for key, files in rows.items() if len(files) > 1)
+    for key, files in doubled[:_EXAMPLES]:
+        where = ", ".join(sorted({file.path for file in files}))
+        others = f" ({len(doubled)} keys are)" if len(doubled) > 1 else ""
+        yield Violation(
+            Broken.DUPLICATE_KEY,
+            key,
+            f"key {key!r} is stored {len(files)} times in {task.scope}{others}: {where}",
+            REPAIR_KEYS,
+        )

@@ -41,13 +41,18 @@ from lakeindex.index.registry import index_for
 from lakeindex.metadata.metadata_table import FILES, METADATA_ROOT
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.model import BaseFile, IndexSpec, Instant, InstantState
-from lakeindex.operations.check.base_files import FileTask, check_file
-from lakeindex.operations.check.lost_columns import check_commit_columns, columns_then
-from lakeindex.operations.check.page_checks import PagesTask, check_pages
-from lakeindex.operations.check.unique_keys import UniqueTask, check_unique
-from lakeindex.operations.check.violations import Broken, Checked, CheckReport, Findings, Violation, Writer, is_damage
-from lakeindex.operations.metadata.index_faults import find_index_faults
-from lakeindex.operations.metadata.verify import find_faults
+from lakeindex.operations.check_base_files import (
+    FileTask,
+    PagesTask,
+    UniqueTask,
+    check_commit_columns,
+    check_file,
+    check_pages,
+    check_unique,
+    columns_then,
+)
+from lakeindex.operations.check_violations import Broken, Checked, CheckReport, Findings, Violation, Writer, is_damage
+from lakeindex.operations.metadata import find_faults, find_index_faults
 from lakeindex.operations.written_slices import (
     Commits,
     WrittenSlice,

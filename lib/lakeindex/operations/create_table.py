@@ -26,7 +26,7 @@ from lakeindex.metadata.metadata_table import FILES, RECORD_INDEX
 from lakeindex.model import IndexSpec, IndexType, KeyGeneratorType
 from lakeindex.operations.look.inspect import Column
 from lakeindex.operations.look.live_files import columns_of
-from lakeindex.operations.upkeep.schema_text import is_schema_text, schema_from_text
+from lakeindex.operations.schema_text import is_schema_text, schema_from_text
 from lakeindex.options.types import CreateConfig, CsvFormat, InputFormat, WriteConfig
 from lakeindex.options.values import TABLE_VERSION_OPTION, TIMEBASED_PREFIX
 from lakeindex.showing.json_result import TableResult

@@ -22,10 +22,9 @@ from lakeindex.files.key_columns import read_record_keys
 from lakeindex.index.bucket_options import layout_of
 from lakeindex.index.registry import built_index_for
 from lakeindex.model import BaseFile, IndexSpec, IndexType
-from lakeindex.operations.check.hashed_keys import hashes_of, save_hashes
-from lakeindex.operations.check.unique_keys import UniqueTask, check_unique
-from lakeindex.operations.index.index import opened_index
-from lakeindex.operations.rescale.rescale import migrate_to_buckets, switch_index
+from lakeindex.operations.check_base_files import UniqueTask, check_unique, hashes_of, save_hashes
+from lakeindex.operations.index import opened_index
+from lakeindex.operations.rescale import migrate_to_buckets, switch_index
 from lakeindex.options.option_table import BY_KEY
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig

@@ -17,9 +17,9 @@ from lakeindex.errors import InvariantError, UsageError
 from lakeindex.files.footer_cache import FooterCache
 from lakeindex.files.footers import read_footer
 from lakeindex.index.registry import built_index_for
-from lakeindex.operations.check.check import check_table
-from lakeindex.operations.index.index import compact_index
-from lakeindex.operations.upkeep.clean_table import archive, clean
+from lakeindex.operations.check import check_table
+from lakeindex.operations.index import compact_index
+from lakeindex.operations.table_services import archive, clean
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.index.in_metadata import is_in_metadata

@@ -1,1 +1,0 @@
-"""``lakeindex advise``."""

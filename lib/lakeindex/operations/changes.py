@@ -1,0 +1,587 @@
+"""The changes of a table between two points in time (``lakeindex changes``), and a feed of them as a batch of another
+table.
+
+The file slices of the file groups that differ are compared. Only keys and commit times are read for that, and only the
+keys that changed their file group are held. A row is unchanged if its ``_hoodie_commit_time`` is: nobody has written
+it since. So only the rows of a rewritten file that were written show, and rows that clustering or a rescale moved to
+other file groups do not.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, ClassVar, Final, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakeindex.commit.ledger import find_batch
+from lakeindex.errors import InputError, ObjectNotFoundError, UsageError, first_line
+from lakeindex.files.file_system_view import Snapshot
+from lakeindex.format.instants import comparable
+from lakeindex.hashing.arrow import RowNumbers, plain_strings
+from lakeindex.model import BaseFile, Group
+from lakeindex.operations.consistent_read import read_consistently, streamed
+from lakeindex.operations.rows.aligned_rows import aligned_batches, blamed, open_base_file, row_schema
+from lakeindex.operations.rows.out_file import check_out, put_file, row_writer
+from lakeindex.operations.rows.request import ScanRequest
+from lakeindex.operations.rows.time_travel import check_meta_columns
+from lakeindex.operations.table_states import end_of, named_point, newest_completed, state_at
+from lakeindex.options.parse import parse_options
+from lakeindex.parquet.read_pages import read_groups
+from lakeindex.pipeline import run_id_of
+from lakeindex.run.feeds import Applied, Feed, applied, check_follows, mark_applied
+from lakeindex.run.spec import RunSpec
+from lakeindex.run.summary import RunSummary
+from lakeindex.showing.json_result import TableResult
+from lakeindex.storage.paths import absolute
+from lakeindex.storage.port import Storage
+from lakeindex.storage.storage_file import StorageFile
+from lakeindex.table.columns import table_schema
+from lakeindex.table.handle import Table
+from lakeindex.tasks.stores import storage_at
+from lakeindex.timeline.timeline import Timeline
+from lakeindex.write.base_file import COMMIT_TIME, RECORD_KEY
+from lakeindex.write.types.avro_schema import CHANGE_TYPE, DELETE_MARK
+
+
+class Change(StrEnum):
+    """What happened to a row, in the words of Delta's change data feed."""
+
+    INSERT = "insert"
+    BEFORE = "update_preimage"
+    AFTER = "update_postimage"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True)
+class ChangedRows:
+    """Rows of one file that are given out.
+
+    Attributes:
+        file: the file.
+        change: what happened to them.
+        rows: their numbers in the file, ascending; None: all of them.
+        instants: of each the commit that did it; None: the one that wrote the row.
+    """
+
+    file: BaseFile
+    change: Change
+    rows: RowNumbers | None
+    instants: pa.Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPair:
+    """The slices of a file group in both states, where they differ.
+
+    Attributes:
+        old: the slice before; None if the group was not there.
+        new: the slice after; None if it is gone.
+        instant: the last commit that touched the group.
+    """
+
+    old: BaseFile | None
+    new: BaseFile | None
+    instant: str
+
+
+def changed_groups(before: Snapshot, after: Snapshot) -> tuple[GroupPair, ...]:
+    """File groups whose live slice is another one, by partition and file id."""
+    old: dict[Group, BaseFile] = {(one.partition_path, one.file_id): one for one in before.base_files_all()}
+    new: dict[Group, BaseFile] = {(one.partition_path, one.file_id): one for one in after.base_files_all()}
+    newest = after.instant_time or ""
+    found = []
+    for group in sorted(old.keys() | new.keys()):
+        was, now = old.get(group), new.get(group)
+        if was is None or now is None or was.path != now.path:
+            instant = now.instant_time if now is not None else after.replaced.get(group, newest)
+            found.append(GroupPair(was, now, instant))
+    return tuple(found)
+
+
+@dataclass
+class _Side:
+    """Rows that are in one state only, as far as their file groups tell."""
+
+    keys: list[pa.Array] = field(default_factory=list)
+    times: list[pa.Array] = field(default_factory=list)
+    places: list[tuple[int, RowNumbers]] = field(default_factory=list)
+
+    def add(self, number: int, stored: pa.Table, rows: RowNumbers, partition: str | None) -> None:
+        if len(rows):
+            chosen = stored.take(pa.array(rows))
+            keys = plain_strings(chosen.column(RECORD_KEY)).cast(pa.string())
+            if partition is not None:
+                keys = pc.binary_join_element_wise(pa.scalar(f"{len(partition)}:{partition}"), keys, "")
+            self.keys.append(keys)
+            self.times.append(plain_strings(chosen.column(COMMIT_TIME)).cast(pa.string()))
+            self.places.append((number, rows))
+
+    def joined(self) -> tuple[pa.Array, pa.Array, RowNumbers, RowNumbers]:
+        """Keys, commit times, numbers of the pairs, rows in the files."""
+        none = pa.array([], pa.string())
+        pairs = [np.full(len(rows), number, np.int64) for number, rows in self.places]
+        rows = [rows for _, rows in self.places]
+        start = np.zeros(0, np.int64)
+        return (
+            pa.concat_arrays([none, *self.keys]),
+            pa.concat_arrays([none, *self.times]),
+            np.concatenate([start, *pairs]),
+            np.concatenate([start, *rows]),
+        )
+
+
+def compared(storage: Storage, pairs: Sequence[GroupPair], *, across_partitions: bool) -> list[ChangedRows]:
+    """What happened to the rows of these file groups: for each key at most one change.
+
+    Args:
+        pairs: file groups that differ.
+        across_partitions: a key is unique in the whole table, so that a row may move to another partition.
+
+    Raises:
+        TableCorruptError: a file is missing or cannot be read.
+    """
+    if all(pair.old is None for pair in pairs):
+        return [ChangedRows(pair.new, Change.INSERT, None) for pair in pairs if pair.new is not None]
+    before, after = _Side(), _Side()
+    found: list[ChangedRows] = []
+    for number, pair in enumerate(pairs):
+        old, new = _keys_of(storage, pair.old), _keys_of(storage, pair.new)
+        place = pc.index_in(new.column(RECORD_KEY).combine_chunks(), value_set=old.column(RECORD_KEY).combine_chunks())
+        is_there = place.is_valid().to_numpy(zero_copy_only=False)
+        here = np.flatnonzero(is_there)
+        there = place.drop_null().to_numpy().astype(np.int64)
+        times = new.column(COMMIT_TIME).combine_chunks().take(pa.array(here))
+        is_other = pc.not_equal(times, old.column(COMMIT_TIME).combine_chunks().take(pa.array(there)))
+        written = is_other.to_numpy(zero_copy_only=False).astype(np.bool_)
+        found += _updates(pair.old, there[written], pair.new, here[written], times.filter(is_other))
+        lone = None if across_partitions else (pair.new or pair.old)
+        partition = None if lone is None else lone.partition_path
+        gone = np.setdiff1d(np.arange(old.num_rows, dtype=np.int64), there)
+        before.add(number, old, gone, partition)
+        after.add(number, new, np.flatnonzero(~is_there), partition)
+    return found + list(_across(pairs, before, after))
+
+
+def _across(pairs: Sequence[GroupPair], before: _Side, after: _Side) -> Iterator[ChangedRows]:
+    """Rows that left their file group or came into it: moved, deleted, inserted, or only put elsewhere."""
+    old_keys, old_times, old_pairs, old_rows = before.joined()
+    new_keys, new_times, new_pairs, new_rows = after.joined()
+    place = pc.index_in(new_keys, value_set=old_keys)
+    is_there = place.is_valid().to_numpy(zero_copy_only=False)
+    there = place.drop_null().to_numpy().astype(np.int64)
+    here = np.flatnonzero(is_there)
+    times = new_times.take(pa.array(here))
+    is_other = pc.not_equal(times, old_times.take(pa.array(there))).to_numpy(zero_copy_only=False).astype(np.bool_)
+    moved_old, moved_new, moved_times = there[is_other], here[is_other], times.filter(pa.array(is_other))
+    deleted = np.setdiff1d(np.arange(len(old_keys), dtype=np.int64), there)
+    inserted = np.flatnonzero(~is_there)
+    for number, pair in enumerate(pairs):
+        if pair.old is not None:
+            mine = old_pairs[deleted] == number
+            rows = np.sort(old_rows[deleted][mine])
+            if len(rows):
+                yield ChangedRows(pair.old, Change.DELETE, rows, pa.array([pair.instant] * len(rows), pa.string()))
+            mine = old_pairs[moved_old] == number
+            if mine.any():
+                yield _sorted(pair.old, Change.BEFORE, old_rows[moved_old][mine], moved_times.filter(pa.array(mine)))
+        if pair.new is not None:
+            for change, chosen in ((Change.AFTER, moved_new), (Change.INSERT, inserted)):
+                rows = np.sort(new_rows[chosen][new_pairs[chosen] == number])
+                if len(rows):
+                    yield ChangedRows(pair.new, change, rows)
+
+
+def _updates(
+    old: BaseFile | None, old_rows: RowNumbers, new: BaseFile | None, new_rows: RowNumbers, times: pa.Array
+) -> list[ChangedRows]:
+    if old is None or new is None or not len(new_rows):
+        return []
+    return [_sorted(old, Change.BEFORE, old_rows, times), ChangedRows(new, Change.AFTER, new_rows)]
+
+
+def _sorted(file: BaseFile, change: Change, rows: RowNumbers, instants: pa.Array) -> ChangedRows:
+    order = np.argsort(rows, kind="stable")
+    return ChangedRows(file, change, rows[order], instants.take(pa.array(order)))
+
+
+def _keys_of(storage: Storage, file: BaseFile | None) -> pa.Table:
+    """Key and commit time of every row; no rows of a file that is not there."""
+    names = [RECORD_KEY, COMMIT_TIME]
+    if file is None:
+        return pa.table({name: pa.array([], pa.string()) for name in names})
+    source = open_base_file(storage, file)
+    with blamed(file):
+        read = read_groups(source, range(source.num_row_groups), names)
+    return pa.table({name: plain_strings(read.column(name)).cast(pa.string()) for name in names})
+
+
+_T = TypeVar("_T")
+
+COMMIT_INSTANT: Final = "_commit_instant"
+
+
+@dataclass(frozen=True)
+class ChangesRequest:
+    """Which changes are asked for.
+
+    Attributes:
+        since: an instant or ISO time, exclusive; None: the beginning, when there were no rows.
+        until: an instant, inclusive.
+        columns: columns to return before those of the change; None: the table's.
+        meta: the meta columns come first, where ``columns`` does not say what is wanted.
+        options: ``hoodie.metadata.enable`` counts.
+    """
+
+    since: str | None = None
+    until: str | None = None
+    columns: tuple[str, ...] | None = None
+    meta: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ChangesPlan:
+    """File groups that differ between two states.
+
+    Attributes:
+        table: the table.
+        timeline: as it was listed.
+        rows: columns of a row that are read.
+        schema: columns that are given out.
+        pairs: the file groups.
+        across_partitions: a row may have moved to another partition.
+    """
+
+    table: Table
+    timeline: Timeline
+    rows: pa.Schema
+    schema: pa.Schema
+    pairs: tuple[GroupPair, ...]
+    across_partitions: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesSummary(TableResult):
+    """What ``lakeindex changes`` wrote.
+
+    Attributes:
+        since: the first point, exclusive, as an instant; None: the beginning.
+        until: the second point, inclusive, as an instant: the next feed begins there. None on a table without commits.
+        inserts: keys that were not there before.
+        updates: keys whose row was written again; two rows of the file each.
+        deletes: keys that are not there any more.
+        file_groups: file groups that were compared.
+        out: the file written.
+        bytes_written: its size.
+    """
+
+    shown_by: ClassVar[str] = "results:show_changes"
+
+    since: str | None
+    until: str | None
+    inserts: int
+    updates: int
+    deletes: int
+    file_groups: int
+    out: str
+    bytes_written: int
+
+
+def resolved(uri: str, request: ChangesRequest) -> tuple[str | None, str | None]:
+    """The instants of both points; of ``until`` that of the write that was completed last, if it is not given.
+
+    Raises:
+        UsageError: a point that the history does not reach, or the second is before the first.
+        TableError: no table, or one that is not read.
+    """
+
+    def points(table: Table, timeline: Timeline) -> tuple[str | None, str | None]:
+        check_meta_columns(table, "changes")
+        since = None if request.since is None else named_point(table, timeline, request.since, "since")
+        if request.until is None:
+            return since, newest_completed(timeline)
+        until = named_point(table, timeline, request.until, "until")
+        if since is not None and comparable(until) < comparable(since):
+            raise UsageError(
+                f"until ({request.until}) is before since ({request.since})",
+                culprit=request.until,
+                hint="changes go forward: exchange them",
+            )
+        return since, until
+
+    return read_consistently(uri, points)
+
+
+def plan_changes(uri: str, request: ChangesRequest) -> ChangesPlan:
+    """Find the file groups that differ; no row is read.
+
+    Args:
+        request: with resolved points.
+
+    Raises:
+        UsageError: files of a point were cleaned away (the earliest instant is said), or a column that is not there.
+        TableError: a commit or committed file that is damaged or gone.
+    """
+    return of_one_state(uri, request, lambda plan: plan)
+
+
+def of_one_state(uri: str, request: ChangesRequest, work: Callable[[ChangesPlan], _T]) -> _T:
+    """Do work on a plan, anew if other writers take away what it reads; arguments and errors as of
+    :func:`plan_changes`.
+    """
+    return read_consistently(
+        uri,
+        lambda table, timeline: work(_plan(table, timeline, request, absolute(uri))),
+        use_metadata=parse_options(request.options).use_metadata,
+    )
+
+
+def _plan(table: Table, timeline: Timeline, request: ChangesRequest, source: str) -> ChangesPlan:
+    until = request.until
+    after = state_at(table, timeline, until, "until") if until is not None else table.snapshot(timeline=timeline)
+    rows = row_schema(
+        table_schema(table, after if after.timeline.completed_writes else table.snapshot(timeline=timeline))
+    )
+    chosen = ScanRequest(columns=request.columns, meta=request.meta).chosen(rows)
+    pairs: tuple[GroupPair, ...]
+    if request.since is None:
+        pairs = tuple(GroupPair(None, one, one.instant_time) for one in after.base_files_all())
+    else:
+        pairs = changed_groups(state_at(table, timeline, request.since, "since"), after)
+    index = table.index(timeline)
+    given = pa.schema([*chosen, pa.field(CHANGE_TYPE, pa.string()), pa.field(COMMIT_INSTANT, pa.string())])
+    if until is not None:
+        since = None if request.since is None else end_of(timeline, request.since)
+        given = given.with_metadata(Feed(source, since, end_of(timeline, until)).metadata)
+    extra = [rows.field(COMMIT_TIME)] if COMMIT_TIME not in chosen.names else []
+    return ChangesPlan(
+        table,
+        timeline,
+        pa.schema([*chosen, *extra]),
+        given,
+        pairs,
+        index is not None and index.is_global,
+    )
+
+
+def stream_changes(uri: str, request: ChangesRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """The changes in batches, and their columns; errors of a plan are raised at once."""
+    plan = plan_changes(uri, request)
+    return plan.schema, streamed(plan, batches_of, lambda: plan_changes(uri, request))
+
+
+def write_changes(uri: str, out: str, request: ChangesRequest) -> ChangesSummary:
+    """Write the changes into one file, a batch at a time: Parquet, CSV, JSON lines or Arrow, as its name says.
+    It appears whole or not at all.
+
+    Args:
+        out: a path, or a URL (then the file is spooled to local disk and put in one piece).
+        request: which changes.
+
+    Raises:
+        TableError: no table, or one that is not read; a damaged file, by name.
+        UsageError: a point in time that the history does not reach, or ``out`` cannot be written.
+        WriteConflictError: other writers took away what was read, again and again.
+    """
+    check_out(out)
+    since, until = resolved(uri, request)
+
+    def write(plan: ChangesPlan) -> tuple[ChangesPlan, Counter[str], int]:
+        counts = Counter[str]()
+        size = put_file(out, lambda spool: _write_all(plan, out, spool, counts))[1]
+        return plan, counts, size
+
+    plan, counts, size = of_one_state(uri, replace(request, since=since, until=until), write)
+    return ChangesSummary(
+        table=plan.table.name,
+        uri=plan.table.uri,
+        since=since,
+        until=until,
+        inserts=counts[Change.INSERT],
+        updates=counts[Change.AFTER],
+        deletes=counts[Change.DELETE],
+        file_groups=len(plan.pairs),
+        out=out,
+        bytes_written=size,
+    )
+
+
+def _write_all(plan: ChangesPlan, out: str, path: Path, counts: Counter[str]) -> int:
+    with row_writer(out, path, plan.schema) as writer:
+        for batch in batches_of(plan):
+            writer.write_table(pa.Table.from_batches([batch]))
+            for one in pc.value_counts(batch.column(CHANGE_TYPE)).to_pylist():
+                counts[one["values"]] += one["counts"]
+    return counts.total()
+
+
+def batches_of(plan: ChangesPlan) -> Iterator[pa.RecordBatch]:
+    """The changes of a plan. Raises: TableCorruptError: a file is missing or cannot be read."""
+    for changed in compared(plan.table.storage, plan.pairs, across_partitions=plan.across_partitions):
+        yield from _rows_of(plan, changed)
+
+
+def _rows_of(plan: ChangesPlan, changed: ChangedRows) -> Iterator[pa.RecordBatch]:
+    file, first, given = changed.file, 0, 0
+    source = open_base_file(plan.table.storage, file)
+    for group in range(source.num_row_groups):
+        end = first + source.metadata.row_group(group).num_rows
+        if changed.rows is not None and not _between(changed.rows, first, end):
+            first = end
+            continue
+        for batch in aligned_batches(source, file, group, plan.rows):
+            rows = batch
+            instants = rows.column(COMMIT_TIME)
+            if changed.rows is not None:
+                start, stop = np.searchsorted(changed.rows, [first, first + batch.num_rows])
+                rows = batch.take(pa.array(changed.rows[start:stop] - first))
+                instants = rows.column(COMMIT_TIME)
+                if changed.instants is not None:
+                    instants = pa.chunked_array([changed.instants.slice(given, stop - start)])
+                given += int(stop - start)
+            first += batch.num_rows
+            if rows.num_rows:
+                yield from _with_change(rows, changed.change, instants, plan).to_batches()
+
+
+def _between(rows: np.ndarray, first: int, end: int) -> bool:
+    start, stop = np.searchsorted(rows, [first, end])
+    return bool(stop > start)
+
+
+def _with_change(rows: pa.Table, change: Change, instants: pa.ChunkedArray, plan: ChangesPlan) -> pa.Table:
+    columns = [rows.column(name) for name in plan.schema.names[:-2]]
+    kinds = pa.array([change.value] * rows.num_rows, pa.string())
+    return pa.table([*columns, kinds, instants], schema=plan.schema)
+
+
+_GONE: Final = (str(Change.DELETE), str(Change.BEFORE))
+_STAYS: Final = (str(Change.INSERT), str(Change.AFTER))
+_BATCH_ROWS: Final = 65_536
+_FORMATS: Final = "give what `lakeindex changes --out` writes, or another Parquet or Arrow file"
+
+
+def applied_to(uri: str, source: str) -> Applied | None:
+    """How far the changes of a source are applied to a table."""
+    table = Table.at(uri)
+    return applied(table.storage, table.load_timeline(), source)
+
+
+def done_before(spec: RunSpec) -> RunSummary | None:
+    """What is said of a feed whose changes are all applied; None if they are not. Raises: UsageError."""
+    feed, table = spec.feed, Table.at(spec.table_uri)
+    assert feed is not None  # this is what is applied
+    timeline = table.load_timeline()
+    done = check_follows(table.storage, timeline, feed)
+    if done is None:
+        return None
+    note = f"nothing to do: the changes of {feed.source} are applied until {done.until}"
+    entry = find_batch(table.storage, timeline, spec.batch_id)
+    if entry is not None and entry.summary is not None:
+        earlier = RunSummary.from_json(entry.summary)
+        return replace(earlier, noop=True, notes=(*earlier.notes, note))
+    run_id = spec.run_id or run_id_of(spec.batch_id)
+    return RunSummary(done.instant or None, spec.batch_id, run_id, spec.operation, noop=True, notes=(note,))
+
+
+def mark_empty(spec: RunSpec) -> None:
+    """Of a feed with nothing to commit: it goes with the last one."""
+    if spec.feed is not None and spec.feed.source:
+        before = applied_to(spec.table_uri, spec.feed.source)
+        mark_applied(storage_at(spec.table_uri), spec.feed, "" if before is None else before.instant)
+
+
+def feed_in_files(paths: Sequence[str]) -> pa.RecordBatchReader:
+    """The feed that some files hold. Raises: InputError: they hold none, or several."""
+    opened = [_of_file(absolute(path)) for path in paths]
+    first = opened[0][0]
+    for path, (schema, _) in zip(paths, opened, strict=True):
+        if schema.metadata != first.metadata or not schema.equals(first):
+            raise InputError(
+                f"{path!r} is of another feed than {paths[0]!r}", culprit=path, hint="apply one feed after the other"
+            )
+    return pa.RecordBatchReader.from_batches(first, (batch for _, batches in opened for batch in batches))
+
+
+def _of_file(path: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Columns and batches of a file. Raises: InputError: it is not there, or none."""
+    folder, name = posixpath.split(path)
+    try:
+        store = storage_at(folder)
+        source = StorageFile(store, name, store.head(name).size_bytes)
+        if name.lower().endswith((".arrow", ".feather", ".ipc")):
+            arrow = pa.ipc.open_file(source)
+            return arrow.schema, (arrow.get_batch(number) for number in range(arrow.num_record_batches))
+        parquet = pq.ParquetFile(source)
+        return parquet.schema_arrow, parquet.iter_batches(_BATCH_ROWS)
+    except ObjectNotFoundError:
+        raise InputError(f"no feed at {path!r}", culprit=path, hint="check the path") from None
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path!r} is no feed: {first_line(error)}", culprit=path, hint=_FORMATS) from error
+
+
+def marked(rows: Any) -> Iterator[pa.RecordBatch]:
+    """The feed as a batch: what is gone is marked as deleted. There is one record batch at least.
+
+    Raises:
+        InputError: it has no ``_change_type``.
+    """
+    if CHANGE_TYPE not in rows.schema.names:
+        raise InputError(
+            f"the feed has no column {CHANGE_TYPE!r}; it has: {', '.join(rows.schema.names)}",
+            culprit=CHANGE_TYPE,
+            hint="give what table.changes() or `lakeindex changes` gives; a batch without it is upserted",
+        )
+    kept = [field for field in rows.schema if field.name not in (CHANGE_TYPE, COMMIT_INSTANT, DELETE_MARK)]
+    schema = pa.schema([*kept, pa.field(DELETE_MARK, pa.bool_())])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pylist([], schema)
+        first = 0
+        for batch in rows.to_batches() if isinstance(rows, pa.Table) else rows:
+            gone = _gone(batch.column(CHANGE_TYPE), first)
+            if DELETE_MARK in batch.schema.names:
+                gone = _or_marked(gone, batch.column(DELETE_MARK))
+            columns = [batch.column(batch.schema.get_field_index(field.name)) for field in kept]
+            yield pa.RecordBatch.from_arrays([*columns, gone], schema=schema)
+            first += batch.num_rows
+
+    return batches()
+
+
+def _gone(kinds: pa.Array, first: int) -> pa.Array:
+    """Whether each row is gone by the change. Raises: InputError: a word that is none."""
+    kinds = plain_strings(kinds).cast(pa.string())
+    gone = pc.is_in(kinds, value_set=pa.array(_GONE))
+    known = pc.or_(gone, pc.is_in(kinds, value_set=pa.array(_STAYS)))
+    if not pc.all(known, min_count=0).as_py():
+        row = int(np.flatnonzero(~known.to_numpy(zero_copy_only=False))[0])
+        raise InputError(
+            f"row {first + row} of the feed has the change type {kinds[row].as_py()!r}",
+            culprit=str(first + row),
+            hint=f"valid: {', '.join((*_STAYS, *_GONE))}",
+        )
+    return gone
+
+
+def _or_marked(gone: pa.Array, mark: pa.Array) -> pa.Array:
+    """The source has a column that marks rows as deleted, too."""
+    return pc.or_(gone, pc.fill_null(mark.cast(pa.bool_()), fill_value=False))
+
+
+def mark_expression() -> str:
+    """The mark of a deleted row as Spark's SQL computes it; a word that is no change fails."""
+    stays, gone = (", ".join(f"'{word}'" for word in words) for words in (_STAYS, _GONE))
+    return (
+        f"CASE WHEN {CHANGE_TYPE} IN ({stays}) THEN false WHEN {CHANGE_TYPE} IN ({gone}) THEN true "
+        f"ELSE raise_error(concat('no change type: ', {CHANGE_TYPE})) END AS {DELETE_MARK}"
+    )

@@ -1,1 +1,0 @@
-"""The metadata table of a table: built, dropped, shown, compared with the table."""

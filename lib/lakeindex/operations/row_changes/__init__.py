@@ -1,1 +1,0 @@
-"""Operations that change rows which somebody chooses: by a condition, or because a key is stored more than once."""

@@ -1,1 +1,0 @@
-"""``lakeindex create``, ``clean``, ``maintain``, ``rollback`` and ``index migrate``."""
