@@ -37,8 +37,7 @@ from lakeindex.run.checkpoints import RunFolder
 from lakeindex.run.estimate import load_of
 from lakeindex.run.summary import RunSummary, StageSummary
 from lakeindex.storage import open_storage
-from lakeindex.table.create import create_table
-from lakeindex.table.create_spec import CreateSpec
+from lakeindex.table.create import CreateSpec, create_table
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.write.types.avro_schema import schema_to_avro
 

@@ -24,8 +24,7 @@ from lakeindex.options.parse import parse_create_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.spec import RunSpec, TableFacts
 from lakeindex.run.table_facts import bind_for_write, facts_of
-from lakeindex.table.create import create_table
-from lakeindex.table.create_spec import CreateSpec
+from lakeindex.table.create import CreateSpec, create_table
 from lakeindex.table.handle import Table
 from lakeindex.timeline.verdicts import Outcome, Verdict, decide
 from lakeindex.write.types.avro_schema import schema_to_avro

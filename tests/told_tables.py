@@ -28,7 +28,7 @@ from lakeindex.metadata_upkeep.switch import switch_on
 from lakeindex.model import BaseFile
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
-from lakeindex.table.metadata_kept import metadata_table_of
+from lakeindex.table.properties import metadata_table_of
 
 RECORD_KEY = "_hoodie_record_key"
 Told = Callable[[BaseFile, dict[str, Any]], Record | None]

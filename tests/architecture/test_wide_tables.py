@@ -19,7 +19,7 @@ FEW = {  # a loop over few columns, or files: those of keys and partition paths,
     "operations/rows/known_bounds.py",
     "stages/stage_input/staged_rows.py",
     "stages/stage_input/text_files.py",
-    "table/spelling/stored_keys.py",
+    "table/stored_keys.py",
     "write/fixed_columns.py",
     "write/virtual_keys.py",
 }

@@ -17,7 +17,7 @@ from lakeindex.metadata.statistics import statistics_of_partitions
 from lakeindex.operations.metadata import metadata_verify
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
-from lakeindex.table.metadata_kept import metadata_table_of
+from lakeindex.table.properties import metadata_table_of
 from tests.builders import make_table
 from tests.interop import ours
 from tests.interop.hudi_client import ONLY_FILES, HudiServer, keep_options

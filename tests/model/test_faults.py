@@ -19,7 +19,7 @@ from lakeindex.metadata_upkeep.switch import METADATA_FOLDERS
 from lakeindex.options.types import LockProvider
 from lakeindex.storage.memory import Fault, MemoryStorage
 from lakeindex.table.handle import Table
-from lakeindex.table.metadata_kept import metadata_table_of
+from lakeindex.table.properties import metadata_table_of
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import Outcome, Verdict, decide
 from tests.model.buckets import Rescale, check_buckets, counts_of, group_id

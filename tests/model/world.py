@@ -39,12 +39,11 @@ from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, Process
-from lakeindex.table.metadata_kept import metadata_table_of
-from lakeindex.table.properties import parse_table_properties
-from lakeindex.table.version import layout_of_version
-from lakeindex.timeline.archive import lsm_files
+from lakeindex.table.properties import metadata_table_of, parse_table_properties
+from lakeindex.timeline import lsm_archive
+from lakeindex.timeline.archived_timeline import read_avro_records
 from lakeindex.timeline.avro_instants import OWN_SYNC_MARKER, parse_clean_metadata
-from lakeindex.timeline.log_files import read_avro_records
+from lakeindex.timeline.layout import layout_of_version
 from lakeindex.timeline.timeline import Timeline
 from tests.builders import VERSION
 
@@ -443,8 +442,8 @@ def archived_instants(store: MemoryStorage) -> list[tuple[str, str]]:
     """Time and action of each completed instant in the archive, as often as it is there."""
     folder = LAYOUT.archive_folder
     if LAYOUT.has_completion_times:
-        files = [f"{folder}/{one.name}" for one in lsm_files.load_manifest(store, folder).files]
-        return [(row.time, row.action) for path in files for row in lsm_files.parse_rows(store.read(path), path)]
+        files = [f"{folder}/{one.name}" for one in lsm_archive.load_manifest(store, folder).files]
+        return [(row.time, row.action) for path in files for row in lsm_archive.parse_rows(store.read(path), path)]
     logs = [path for path in store.snapshot() if path.startswith(f"{folder}/")]
     keys = (entry_key(one) for path in logs for one in read_avro_records(store.read(path), path))
     return [key for key in keys if key is not None]

@@ -27,12 +27,12 @@ from lakeindex.lock.lock import TableLock
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import list_names, sync_folders
 from lakeindex.storage.port import Storage
+from lakeindex.timeline import lsm_archive as lsm
 from lakeindex.timeline import records
-from lakeindex.timeline.archive import lsm_files as lsm
-from lakeindex.timeline.archive.lsm_files import ArchivedInstant, LsmFile, Manifest
+from lakeindex.timeline.archived_timeline import format_avro_block, parse_avro_records
 from lakeindex.timeline.avro_instants import avro_record
 from lakeindex.timeline.layout import TimelineLayout
-from lakeindex.timeline.log_files import format_avro_block, parse_avro_records
+from lakeindex.timeline.lsm_archive import ArchivedInstant, LsmFile, Manifest
 from lakeindex.timeline.timeline import Timeline
 
 _LOG: Final = re.compile(r"\.commits_\.archive\.(?P<number>[0-9]+)_[0-9]+-[0-9]+-[0-9]+")

@@ -1,24 +1,63 @@
-"""What every step of a write needs: the table, the machine, the options, and what keeps its leases alive."""
+"""What every step of a write needs: the table, the machine, the options, and what keeps its leases alive.
+
+``.hoodie/.lakeindex/writer.json`` says which release last wrote into the table. Its format number goes up when a
+release writes something that an older one would get wrong; that one then refuses to write. It is looked at under the
+table's lock, which every writer takes before it changes anything.
+"""
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from lakeindex.errors import noted
+from lakeindex.errors import ObjectNotFoundError, TableUnsupportedError, noted
 from lakeindex.format.instants import comparable
 from lakeindex.lock import hudi_lock, lock
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage.port import Storage
+from lakeindex.table.binding import this_release
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
-from lakeindex.table.writer_record import note_writer
+from lakeindex.timeline import records
 from lakeindex.timeline.clock import timeline_ms
 from lakeindex.timeline.pending_files import RENEWAL_SECONDS
 from lakeindex.timeline.timeline import Timeline
+
+WRITER_PATH: Final = f"{records.OWN_FOLDER}/writer.json"
+WRITER_FORMAT: Final = 1
+
+
+def note_writer(storage: Storage) -> None:
+    """Enter this release, if another one or none is entered. The lock is held.
+
+    Raises:
+        TableUnsupportedError: a release wrote into the table that does what this one does not know.
+    """
+    found = _load(storage)
+    written_as = found.get("format")
+    if isinstance(written_as, int) and written_as > WRITER_FORMAT:
+        raise TableUnsupportedError(
+            f"{found.get('release', 'a newer release')} wrote into the table in format {written_as}, "
+            f"this release knows {WRITER_FORMAT}",
+            culprit=WRITER_PATH,
+            hint="use the release that wrote it, or a newer one, for every writer of the table",
+        )
+    mine: dict[str, object] = {"format": WRITER_FORMAT, "release": this_release()}
+    if found != mine:
+        records.put(storage, WRITER_PATH, records.encode(mine))
+
+
+def _load(storage: Storage) -> dict[str, Any]:
+    """The record; empty if there is none, or what a power loss left of one."""
+    try:
+        found = json.loads(storage.read(WRITER_PATH))
+    except (ObjectNotFoundError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 class Renewable(Protocol):

@@ -22,8 +22,8 @@ import fastavro
 from lakeindex.errors import TableCorruptError
 from lakeindex.metadata.column_stats import merge_column_stats
 from lakeindex.metadata.metadata_table import RecordType
-from lakeindex.timeline.avro_bounds import check_bounded
 from lakeindex.timeline.avro_instants import DECODE_ERRORS
+from lakeindex.timeline.avro_schemas import check_bounded
 
 Record: TypeAlias = Mapping[str, Any]
 """A decoded record, by the names of Hudi's schema."""

@@ -29,8 +29,7 @@ from lakeindex.storage import remove_empty_folders, sync_folders
 from lakeindex.storage.port import Storage
 from lakeindex.table import property_keys as keys
 from lakeindex.table.handle import Table
-from lakeindex.table.metadata_kept import metadata_table_of
-from lakeindex.table.properties import TableProperties
+from lakeindex.table.properties import TableProperties, metadata_table_of
 from lakeindex.table.property_keys import DEFINITIONS_PROPERTY, PROPERTIES_BACKUP_PATH, PROPERTIES_PATH
 from lakeindex.timeline import records
 

@@ -44,9 +44,9 @@ from lakeindex.metadata.statistics import has_statistics, statistics_of_gone, st
 from lakeindex.metadata_upkeep.moved_keys import MovedKeys, moved_keys, record_index_change, returned_keys, said_moves
 from lakeindex.metadata_upkeep.switch import finish_noted, put_definitions
 from lakeindex.options.types import WriteConfig
-from lakeindex.table.handle import Table, check_writable
-from lakeindex.table.metadata_kept import check_kept, metadata_table_of
-from lakeindex.table.properties import TableProperties
+from lakeindex.table.handle import Table
+from lakeindex.table.properties import TableProperties, metadata_table_of
+from lakeindex.table.refusals import check_kept, check_writable
 from lakeindex.timeline.verdicts import Verdict, load_verdict
 from lakeindex.write.types.avro_schema import schema_from_avro
 

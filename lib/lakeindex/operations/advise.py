@@ -42,7 +42,7 @@ from lakeindex.storage.paths import absolute
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
-from lakeindex.table.virtual_key_rules import check_stores_keys
+from lakeindex.table.refusals import check_stores_keys
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.keys.keys import KeyGenerator, KeySpec
 from lakeindex.write.types.schema_fit import fit_batch

@@ -66,9 +66,9 @@ from lakeindex.storage.paths import absolute
 from lakeindex.table.binding import torn_binding
 from lakeindex.table.columns import check_written, table_schema
 from lakeindex.table.handle import Table
-from lakeindex.table.metadata_kept import metadata_table_of
-from lakeindex.table.spelling.inference import spec_given, spelling_of
-from lakeindex.table.spelling.stored_keys import sample_rows
+from lakeindex.table.key_spelling import spec_given, spelling_of
+from lakeindex.table.properties import metadata_table_of
+from lakeindex.table.stored_keys import sample_rows
 from lakeindex.tasks.runner import Runner, run_tasks
 from lakeindex.tasks.threads import Threads
 from lakeindex.timeline.avro_instants import parse_clean_metadata, parse_rollback_metadata, parse_savepoint

@@ -40,7 +40,7 @@ from lakeindex.parquet.read_pages import read_column, read_groups
 from lakeindex.parquet.stamps import footer_digest
 from lakeindex.parquet.verify_pages import verify_pages
 from lakeindex.storage.storage_file import StoredBytes
-from lakeindex.table.spelling.stored_keys import difference
+from lakeindex.table.stored_keys import difference
 from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import ATTEMPT_KEY

@@ -35,21 +35,20 @@ from lakeindex.stages.stage_input.inputs import TEXT_SUFFIXES, find_inputs
 from lakeindex.storage.paths import absolute, plain
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.table.binding import new_index
-from lakeindex.table.create import create_table
-from lakeindex.table.create_spec import (
+from lakeindex.table.create import (
     GENERATOR_OPTION,
     CreateSpec,
     check_column,
     check_spec,
+    create_table,
     generator_of,
     key_entries,
     partition_fields_of,
     table_name_of,
 )
 from lakeindex.table.handle import Table
-from lakeindex.table.version import VERSIONS
 from lakeindex.tasks.stores import storage_at
-from lakeindex.timeline.layout import LAYOUT_1
+from lakeindex.timeline.layout import LAYOUT_1, VERSIONS
 from lakeindex.write.keys.key_spec import KeySpec
 from lakeindex.write.keys.keys import KeyGenerator, column_at
 from lakeindex.write.keys.time_partitions import TRANSFORMS, TimeOptions

@@ -50,7 +50,7 @@ from lakeindex.options.types import WriteConfig
 from lakeindex.showing.json_result import TableResult
 from lakeindex.storage import in_parallel
 from lakeindex.table.handle import Table
-from lakeindex.table.metadata_kept import metadata_table_of
+from lakeindex.table.properties import metadata_table_of
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.write.base_file import RECORD_KEY
 

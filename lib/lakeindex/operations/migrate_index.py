@@ -34,7 +34,7 @@ from lakeindex.showing.json_values import json_of
 from lakeindex.table.binding import new_index
 from lakeindex.table.columns import table_schema, virtual_keys
 from lakeindex.table.handle import Table
-from lakeindex.table.virtual_key_rules import check_virtual_index
+from lakeindex.table.refusals import check_virtual_index
 from lakeindex.tasks.runner import Runner
 
 

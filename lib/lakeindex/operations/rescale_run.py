@@ -56,7 +56,7 @@ from lakeindex.stages.merge_write.written_files import new_file_stat
 from lakeindex.storage.port import Storage
 from lakeindex.table.columns import written_schema
 from lakeindex.table.index_changes import index_change_times, index_record, newest_in_force
-from lakeindex.table.virtual_key_rules import check_stores_keys
+from lakeindex.table.refusals import check_stores_keys
 from lakeindex.tasks.runner import Runner, pack, run_tasks
 from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline import records

@@ -37,7 +37,7 @@ from lakeindex.run.lookup_files import (
 from lakeindex.run.replaced import replaced_by
 from lakeindex.run.spec import BoundTable, RunSpec, TableFacts, run_folder
 from lakeindex.table.handle import Table
-from lakeindex.table.spelling.stored_keys import SampleReader, compare_keys
+from lakeindex.table.stored_keys import SampleReader, compare_keys
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import RECORD_KEY

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from lakeindex.errors import TableCorruptError, TableUnsupportedError, TimelineChangedError
+from lakeindex.errors import TableCorruptError, TimelineChangedError
 from lakeindex.files.file_system_view import FilesByPartition, Snapshot, snapshot
 from lakeindex.files.metadata_listing import files_in_metadata
 from lakeindex.metadata.metadata_table import FILES, MetadataTable
 from lakeindex.metadata.reading import MetadataView
-from lakeindex.model import IndexSpec, IndexType, KeyGeneratorType
-from lakeindex.options.types import UnknownProperties, Version10, WriteConfig
-from lakeindex.options.values import INDEX_OPTION, UNKNOWN_PROPERTIES_OPTION, VERSION10_OPTION
+from lakeindex.model import IndexSpec, IndexType
+from lakeindex.options.types import WriteConfig
+from lakeindex.options.values import INDEX_OPTION
 from lakeindex.storage.paths import absolute
 from lakeindex.storage.port import Storage
 from lakeindex.table import property_keys as keys
@@ -29,18 +29,8 @@ from lakeindex.table.binding import (
     store_binding,
 )
 from lakeindex.table.index_changes import changed_index, every_index, index_in_force
-from lakeindex.table.metadata_kept import check_kept, metadata_table_of
-from lakeindex.table.properties import TableProperties, load_table_properties
-from lakeindex.table.property_keys import unknown_properties, unwritable_properties
-from lakeindex.table.version import (
-    SEVERAL_ORDERING_FIELDS,
-    VERSION_9,
-    VERSION_10,
-    VERSIONS,
-    layout_of_version,
-    listed_versions,
-)
-from lakeindex.table.virtual_key_rules import check_virtual_metadata, generator_problem
+from lakeindex.table.properties import TableProperties, load_table_properties, metadata_table_of
+from lakeindex.table.refusals import check_kept, check_readable, check_virtual_metadata, check_writable
 from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
 
@@ -273,130 +263,3 @@ def _with_types(properties: TableProperties, types: tuple[str, ...]) -> TablePro
             hint="the table's properties were changed; restore them",
         )
     return replace(properties, partition_types=types)
-
-
-def check_readable(properties: TableProperties) -> None:
-    """Refuse tables whose rows we would read wrongly. Raises: TableUnsupportedError."""
-    _refuse_first(properties, _read_refusals(properties))
-
-
-def check_writable(properties: TableProperties, config: WriteConfig | None = None) -> None:
-    """Refuse tables that we must not write to, the metadata table apart. Raises: TableUnsupportedError."""
-    check_readable(properties)
-    asked = config or WriteConfig()
-    accept = asked.unknown_properties is UnknownProperties.ACCEPT
-    if properties.version == VERSION_10.number and asked.version10 is Version10.REFUSE:
-        raise unwritten_version(f"table {properties.name}")
-    _refuse_first(properties, _write_refusals(properties, accept_unknown=accept))
-
-
-def unwritten_version(what: str) -> TableUnsupportedError:
-    """The error of who would write a table of version 10 and does not say so.
-
-    Args:
-        what: what has the version.
-    """
-    number = VERSION_10.number
-    return TableUnsupportedError(
-        f"{what} has version {number}, which is read, with its metadata table, and not written to yet: no release of "
-        f"Hudi has written one that it could be tried with (1.2 still writes {VERSION_9.number})",
-        culprit=keys.TABLE_VERSION[0],
-        hint=f"-o {VERSION10_OPTION}={Version10.WRITE} writes to it all the same, as Hudi's main branch does; "
-        f"Hudi's command line brings a table back to version {VERSION_9.number}",
-    )
-
-
-Refusal = tuple[str, str, str]
-"""What is the case, the property to blame, and what to do."""
-
-
-def _refuse_first(properties: TableProperties, refusals: Iterator[Refusal]) -> None:
-    for message, culprit, hint in refusals:
-        raise TableUnsupportedError(f"table {properties.name} {message}", culprit=culprit, hint=hint)
-
-
-def _read_refusals(table: TableProperties) -> Iterator[Refusal]:
-    if table.table_type != keys.COPY_ON_WRITE:
-        yield f"is {table.table_type}", keys.TABLE_TYPE[0], "only COPY_ON_WRITE tables are read and written"
-    if table.version not in VERSIONS:
-        known = f"{listed_versions()}; Hudi's command line upgrades and downgrades tables"
-        yield f"has version {table.version}", keys.TABLE_VERSION[0], known
-    if table.layout != layout_of_version(table.version):
-        yield (
-            f"has version {table.version} with timeline layout {table.layout}",
-            keys.LAYOUT_VERSION[0],
-            "finish the upgrade or downgrade with Hudi's command line",
-        )
-    if table.table_format != "native":
-        yield (
-            f"has the table format {table.table_format}",
-            keys.TABLE_FORMAT[0],
-            "only Hudi's own format (native) is read and written",
-        )
-    if table.multiple_base_formats:
-        yield (
-            "may have base files of several formats (hoodie.table.multiple.base.file.formats.enable=true)",
-            keys.MULTIPLE_BASE_FORMATS[0],
-            "only PARQUET is read and written: use Hudi, or copy its rows into a new table",
-        )
-    if table.base_file_format != "PARQUET":
-        yield f"has {table.base_file_format} base files", keys.BASE_FILE_FORMAT[0], "only PARQUET is read and written"
-    if table.drop_partition_columns:
-        yield (
-            "drops its partition columns (hoodie.datasource.write.drop.partition.columns=true)",
-            keys.DROP_PARTITION_COLUMNS[0],
-            "nothing says the types of what its folders are called: use Hudi, or copy its rows into a new table",
-        )
-    if table.bootstrap_base_path is not None:
-        yield (
-            f"is bootstrapped from {table.bootstrap_base_path}",
-            keys.BOOTSTRAP_BASE_PATH[0],
-            "its rows are spread over two files each: read it with Hudi, or bootstrap it in full",
-        )
-
-
-def _write_refusals(table: TableProperties, *, accept_unknown: bool) -> Iterator[Refusal]:
-    for key, value, why in unwritable_properties(table.entries, table.version):
-        yield f"has {key}={value}: {why}", key, "write to it with Hudi"
-    if (table.delete_field is None) is not (table.delete_marker is None):
-        both = (keys.DELETE_FIELD[0], keys.DELETE_MARKER[0])
-        there, lacking = both if table.delete_marker is None else both[::-1]
-        yield f"has {there} without {lacking}", there, "Hudi refuses such a table, too: set both, or none"
-    stated, mode = table.entries.get(keys.POPULATE_META_FIELDS[0], "").strip().lower(), table.meta_fields_mode
-    if mode is not None and stated not in ("", str(table.populate_meta_fields).lower()):
-        key = keys.META_FIELDS_MODE[0]
-        yield (
-            f"has {key}={mode} and {keys.POPULATE_META_FIELDS[0]}={stated}, of which releases of Hudi follow one each",
-            key,
-            "make them agree",
-        )
-    yield from _key_refusals(table)
-    if not accept_unknown:
-        for key, value in unknown_properties(table.entries):
-            what = "which this release does not know: it may decide keys, partitions, deletes or merging"
-            accept = f"-o {UNKNOWN_PROPERTIES_OPTION}={UnknownProperties.ACCEPT}"
-            hint = f"if it is no matter to a writer, {accept} goes on; else write to the table with what knows it"
-            yield f"has the property {key}={value}, {what}", key, hint
-
-
-def _key_refusals(table: TableProperties) -> Iterator[Refusal]:
-    generator = table.key_generator
-    virtual = None if table.populate_meta_fields else generator_problem(generator, len(table.key_fields))
-    if virtual is not None:
-        name = keys.POPULATE_META_FIELDS[0]
-        yield f"has virtual keys ({name}=false), and {virtual[0]}", name, f"{virtual[1]}; write to it with Hudi"
-    if not table.key_fields:
-        yield (
-            "has no record key fields",
-            keys.RECORD_KEY_FIELDS[0],
-            "rows without a key of their own cannot be upserted",
-        )
-    if generator is None:
-        known = ", ".join(kind.value for kind in KeyGeneratorType)
-        yield f"has the key generator {table.key_generator_name}", keys.KEY_GENERATOR_CLASS[0], f"known ones: {known}"
-    if len(table.ordering_fields) > 1 and table.version < SEVERAL_ORDERING_FIELDS:
-        yield (
-            f"has {len(table.ordering_fields)} ordering fields ({', '.join(table.ordering_fields)})",
-            keys.ORDERING_FIELDS[0],
-            "tables of version 9 may have several; Hudi before 1.1, which reads the others, knows one",
-        )

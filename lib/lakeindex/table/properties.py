@@ -14,14 +14,14 @@ from typing import Final
 
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError, TableCorruptError, TableNotFoundError
 from lakeindex.format.properties import parse_properties, table_checksum
+from lakeindex.metadata.metadata_table import MetadataTable
 from lakeindex.model import IndexType, KeyGeneratorType, MergeMode
 from lakeindex.options.values import KEY_GENERATOR_CLASSES, TIMEBASED_PREFIX
 from lakeindex.storage import list_names
 from lakeindex.storage.port import Storage
 from lakeindex.table import property_keys as keys
 from lakeindex.table.property_keys import PROPERTIES_BACKUP_PATH, PROPERTIES_PATH
-from lakeindex.table.version import layout_of_version
-from lakeindex.timeline.layout import HOODIE_FOLDER, LAYOUT_1, LAYOUT_2, TimelineLayout
+from lakeindex.timeline.layout import HOODIE_FOLDER, LAYOUT_1, LAYOUT_2, TimelineLayout, layout_of_version
 from lakeindex.timeline.timeline import Timeline
 
 ALL_META_FIELDS: Final = "ALL"
@@ -472,3 +472,9 @@ def _timebased(entries: Mapping[str, str]) -> dict[str, str]:
             if key.startswith(prefix):
                 found[key.removeprefix(prefix)] = value
     return found
+
+
+def metadata_table_of(storage: Storage, properties: TableProperties) -> MetadataTable | None:
+    """The metadata table that readers of a table use; None if they use none."""
+    version, layout = properties.version, properties.timeline_layout.version
+    return MetadataTable.of(storage, version, layout, properties.metadata_partitions)

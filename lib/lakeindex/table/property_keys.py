@@ -18,7 +18,7 @@ from typing import Final
 
 from lakeindex.options.option_table import OPTIONS
 from lakeindex.options.values import INDEX_OPTION, TIMEBASED_PREFIX
-from lakeindex.table.version import VERSION_9
+from lakeindex.timeline.layout import VERSION_9
 
 PROPERTIES_PATH: Final = ".hoodie/hoodie.properties"
 PROPERTIES_BACKUP_PATH: Final = ".hoodie/hoodie.properties.backup"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
@@ -20,7 +20,6 @@ from fastavro.schema import SchemaParseException
 from lakeindex.errors import TableCorruptError
 from lakeindex.format.commit_metadata import CommitMetadata, metadata_from_json, metadata_to_json, stat_to_json
 from lakeindex.format.instants import REPLACE_COMMIT
-from lakeindex.timeline.avro_bounds import check_bounded
 from lakeindex.timeline.avro_schemas import (
     CLEAN_METADATA,
     CLEANER_PLAN,
@@ -29,8 +28,61 @@ from lakeindex.timeline.avro_schemas import (
     REQUESTED_REPLACE,
     ROLLBACK_METADATA,
     ROLLBACK_PLAN,
+    check_bounded,
 )
-from lakeindex.timeline.undone import Undone, undone_by_restore, undone_by_rollback
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What completed rollbacks, or the rollbacks that a restore is made of, have taken back.
+
+    Attributes:
+        instants: times of the instants.
+        files: (partition path, file name) of the data files that were deleted, or were to be.
+    """
+
+    instants: frozenset[str] = frozenset()
+    files: frozenset[tuple[str, str]] = frozenset()
+
+    @staticmethod
+    def joined(parts: Iterable[Undone]) -> Undone:
+        """All of them."""
+        every = tuple(parts)
+        return Undone(
+            frozenset(time for one in every for time in one.instants),
+            frozenset(file for one in every for file in one.files),
+        )
+
+
+NOTHING_UNDONE: Final = Undone()
+
+
+def undone_by_rollback(record: Mapping[str, Any]) -> Undone:
+    """What one rollback has taken back.
+
+    Args:
+        record: Hudi's ``HoodieRollbackMetadata``.
+    """
+    instants = {one["commitTime"] for one in record.get("instantsRollback") or ()} or set(record["commitsRollback"])
+    files = {
+        (partition, place.rpartition("/")[2])
+        for partition, found in record["partitionMetadata"].items()
+        for place in (*found["successDeleteFiles"], *found["failedDeleteFiles"])
+    }
+    return Undone(frozenset(instants), frozenset(files))
+
+
+def undone_by_restore(record: Mapping[str, Any]) -> Undone:
+    """What one restore has taken back.
+
+    Args:
+        record: Hudi's ``HoodieRestoreMetadata``.
+    """
+    rollbacks = [one for found in record["hoodieRestoreMetadata"].values() for one in found if one is not None]
+    return Undone.joined(
+        [Undone(frozenset(record.get("instantsToRollback") or ())), *(undone_by_rollback(one) for one in rollbacks)]
+    )
+
 
 AVRO_MAGIC: Final = b"Obj\x01"
 OWN_SYNC_MARKER: Final = b"lakeindex-sync-1"

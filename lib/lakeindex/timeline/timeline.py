@@ -37,17 +37,17 @@ from lakeindex.format.instants import comparable
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import Storage, in_parallel, list_names
 from lakeindex.timeline import records
-from lakeindex.timeline.archive.archived_timeline import ArchivedTimeline, load_archived_timeline
+from lakeindex.timeline.archived_timeline import ArchivedTimeline, load_archived_timeline
 from lakeindex.timeline.avro_instants import (
     OWN_SYNC_MARKER,
     RollbackPlan,
+    Undone,
     parse_requested_replace,
     parse_restore,
     parse_rollback_plan,
     parse_undone,
 )
 from lakeindex.timeline.layout import TimelineLayout
-from lakeindex.timeline.undone import Undone
 from lakeindex.timeline.verdicts import load_verdict, verdict_times
 
 _ORDER: Final = (InstantState.REQUESTED, InstantState.INFLIGHT, InstantState.COMPLETED)

@@ -11,8 +11,8 @@ from lakeindex.errors import LakeIndexError
 from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
+from lakeindex.timeline.archived_timeline import read_avro_records
 from lakeindex.timeline.avro_instants import RollbackMetadata, format_rollback_metadata
-from lakeindex.timeline.log_files import read_avro_records
 from lakeindex.timeline.verdicts import Outcome, Verdict, decide
 from tests.model.world import CONFIG, file_id, live_rows
 from tests.unit.commit.protocol_support import FIRST, Batch, World

@@ -42,8 +42,8 @@ from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
-from lakeindex.table.version import layout_of_version
 from lakeindex.timeline import records
+from lakeindex.timeline.layout import layout_of_version
 from tests.model.world import (
     CONFIG,
     LAYOUT,

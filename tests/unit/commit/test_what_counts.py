@@ -14,7 +14,7 @@ from lakeindex.errors import FencedError, TableUnsupportedError
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import index_in_force, index_record, store_index_change
-from lakeindex.timeline.archive.archived_timeline import load_archived_timeline
+from lakeindex.timeline.archived_timeline import load_archived_timeline
 from lakeindex.timeline.avro_schemas import ROLLBACK_METADATA
 from tests.model.world import CONFIG, Batch, file_id, initial_objects, live_rows, sweep_strays
 from tests.unit.commit.protocol_support import FIRST, GROUPS, World

@@ -20,13 +20,13 @@ from lakeindex.api.table import LakeTable
 from lakeindex.commit.run_records import RunIdentity
 from lakeindex.conductor.upsert import run_stage
 from lakeindex.errors import BatchIdReusedError, TableUnsupportedError
+from lakeindex.lock import write_context
 from lakeindex.model import IndexType, Operation
 from lakeindex.pipeline import Stage, run_id_of, stages_for
 from lakeindex.run import checkpoints, chunks
 from lakeindex.run.spec import RunSpec
 from lakeindex.stages.stage_input import stage as stage_input
 from lakeindex.storage import open_storage
-from lakeindex.table import writer_record
 from lakeindex.table.binding import this_release
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.tasks.memory_bound import BoundedCache
@@ -125,7 +125,7 @@ def test_a_digest_is_compared_by_its_algorithm_only():
 
 def test_the_release_that_writes_is_entered(table: LakeTable):
     found = json.loads(own(table, "writer.json").read_text())
-    assert found == {"format": writer_record.WRITER_FORMAT, "release": this_release()}
+    assert found == {"format": write_context.WRITER_FORMAT, "release": this_release()}
     own(table, "writer.json").write_text(json.dumps({"format": 0, "release": "lakeindex 0.0.1"}))
     table.upsert(batch_of(ROWS[:1]))
     assert json.loads(own(table, "writer.json").read_text()) == found
@@ -135,11 +135,11 @@ def test_the_release_that_writes_is_entered(table: LakeTable):
 def test_a_torn_record_of_the_writer_needs_no_hand(table: LakeTable, torn: bytes):
     own(table, "writer.json").write_bytes(torn)
     table.upsert(batch_of(ROWS[:1]))
-    assert json.loads(own(table, "writer.json").read_text())["format"] == writer_record.WRITER_FORMAT
+    assert json.loads(own(table, "writer.json").read_text())["format"] == write_context.WRITER_FORMAT
 
 
 def test_an_older_release_beside_a_newer_one_is_refused(table: LakeTable):
-    newer = {"format": writer_record.WRITER_FORMAT + 1, "release": "lakeindex 9.0", "more": ["than", "we know"]}
+    newer = {"format": write_context.WRITER_FORMAT + 1, "release": "lakeindex 9.0", "more": ["than", "we know"]}
     own(table, "writer.json").write_text(json.dumps(newer))
     before, commits = content_of(table), len(table.history())
     taken = table.history()[0].instant

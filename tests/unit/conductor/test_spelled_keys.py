@@ -14,9 +14,9 @@ from lakeindex.api.table import LakeTable
 from lakeindex.errors import LakeIndexError, OptionError, TableCorruptError, TableUnsupportedError
 from lakeindex.model import BaseFile
 from lakeindex.storage import open_storage
+from lakeindex.table import stored_keys
 from lakeindex.table.binding import format_binding, parse_binding
 from lakeindex.table.handle import Table
-from lakeindex.table.spelling import stored_keys
 from lakeindex.write.keys.key_spec import KeySpec
 from lakeindex.write.types.avro_schema import schema_to_avro
 from tests.builders import Row, as_hudis, batch_of, make_table

@@ -19,7 +19,7 @@ from lakeindex.metadata.new_files import NewFile
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
-from lakeindex.table.metadata_kept import metadata_table_of
+from lakeindex.table.properties import metadata_table_of
 from lakeindex.timeline.clock import instant_ms
 from tests.unit.metadata.located import located
 from tests.vectors_support import unpack

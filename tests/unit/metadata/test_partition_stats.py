@@ -27,7 +27,7 @@ from lakeindex.operations.rescale import rescale_table
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
-from lakeindex.table.metadata_kept import metadata_table_of
+from lakeindex.table.properties import metadata_table_of
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.write.types.avro_schema import schema_to_avro

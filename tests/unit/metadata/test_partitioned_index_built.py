@@ -17,7 +17,7 @@ from lakeindex.operations.create_table import create_like
 from lakeindex.options.parse import parse_create_options
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
-from lakeindex.table.metadata_kept import metadata_table_of
+from lakeindex.table.properties import metadata_table_of
 from tests.builders import SCHEMA, make_table
 from tests.unit.metadata.located import located
 

@@ -33,7 +33,7 @@ from lakeindex.operations.metadata import find_faults
 from lakeindex.storage import open_storage
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.table.handle import Table
-from lakeindex.table.metadata_kept import metadata_table_of
+from lakeindex.table.properties import metadata_table_of
 from lakeindex.timeline.layout import TimelineLayout
 from lakeindex.timeline.timeline import Timeline
 from tests.vectors_support import unpack_table

@@ -24,7 +24,7 @@ from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.table.host import this_host
-from lakeindex.table.metadata_kept import metadata_table_of
+from lakeindex.table.properties import metadata_table_of
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.timeline.verdicts import Outcome, Verdict
 from tests.builders import Row, batch_of, make_table

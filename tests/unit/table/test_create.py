@@ -17,7 +17,7 @@ from lakeindex.storage.memory import Call, Fault, MemoryStorage
 from lakeindex.table.binding import BINDING_PATH, BINDING_PROPERTY, parse_binding
 from lakeindex.table.create import CreateSpec, create_table, table_name_of
 from lakeindex.table.handle import Table
-from lakeindex.table.version import VERSIONS
+from lakeindex.timeline.layout import VERSIONS
 from tests.folder_storage import FolderStorage
 from tests.vectors_support import unpack_table
 

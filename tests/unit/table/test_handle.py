@@ -15,8 +15,9 @@ from lakeindex.model import IndexType, MergeMode
 from lakeindex.options.types import CreateConfig, MetadataTablePolicy, WriteConfig
 from lakeindex.table.binding import BINDING_PATH, COPY_PATH, BoundKeys
 from lakeindex.table.create import CreateSpec, create_table
-from lakeindex.table.handle import Table, check_writable
+from lakeindex.table.handle import Table
 from lakeindex.table.properties import parse_table_properties
+from lakeindex.table.refusals import check_writable
 from tests.folder_storage import FolderStorage
 from tests.vectors_support import table_names, unpack_table
 

@@ -17,9 +17,9 @@ from lakeindex.format.properties import parse_properties
 from lakeindex.model import MergeMode
 from lakeindex.options.types import UnknownProperties, Version10, WriteConfig
 from lakeindex.table.binding import resolve_binding
-from lakeindex.table.handle import check_writable
 from lakeindex.table.properties import parse_table_properties
 from lakeindex.table.property_keys import INVENTORY, Treatment, unknown_properties, unwritable_properties
+from lakeindex.table.refusals import check_writable
 from tests.vectors_support import VECTORS
 
 GOOD = {

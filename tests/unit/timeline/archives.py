@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from lakeindex.commit.archiving import SCHEMA
 from lakeindex.storage.port import Storage
-from lakeindex.timeline.log_files import format_avro_block
+from lakeindex.timeline.archived_timeline import format_avro_block
 
 ARCHIVE = ".hoodie/archived"
 

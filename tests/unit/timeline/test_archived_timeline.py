@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from lakeindex.format import instants as names
-from lakeindex.timeline.archive.archived_timeline import ArchivedLog, ArchivedTimeline, _said_by, _said_by_row
-from lakeindex.timeline.archive.lsm_files import ArchivedInstant
-from lakeindex.timeline.avro_instants import AVRO_MAGIC, parse_requested_replace
+from lakeindex.timeline.archived_timeline import ArchivedLog, ArchivedTimeline, _said_by, _said_by_row
+from lakeindex.timeline.avro_instants import (
+    AVRO_MAGIC,
+    NOTHING_UNDONE,
+    Undone,
+    parse_requested_replace,
+    undone_by_restore,
+    undone_by_rollback,
+)
 from lakeindex.timeline.layout import TimelineLayout
-from lakeindex.timeline.undone import NOTHING_UNDONE, Undone, undone_by_restore, undone_by_rollback
+from lakeindex.timeline.lsm_archive import ArchivedInstant
 
 OLD, FIRST, SECOND, LATE = (f"2026010100000000{number}" for number in range(4))
 ROLLED_BACK: dict[str, Any] = {

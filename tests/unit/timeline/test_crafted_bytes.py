@@ -23,7 +23,7 @@ from lakeindex.bloom import marks
 from lakeindex.bloom.filter import FilterProblem, parse_filter
 from lakeindex.errors import LakeIndexError, TableCorruptError
 from lakeindex.parquet.footer_text import footer_text
-from lakeindex.timeline.avro_bounds import check_bounded
+from lakeindex.timeline.archived_timeline import format_avro_block, read_avro_records
 from lakeindex.timeline.avro_instants import (
     CleanPlan,
     RollbackPlan,
@@ -33,7 +33,7 @@ from lakeindex.timeline.avro_instants import (
     parse_clean_plan,
     parse_rollback_plan,
 )
-from lakeindex.timeline.log_files import format_avro_block, read_avro_records
+from lakeindex.timeline.avro_schemas import check_bounded
 from tests.builders import Row, batch_of, make_table, rows_of
 
 SECONDS = 5.0

@@ -17,10 +17,10 @@ from lakeindex.model import Instant, InstantState
 from lakeindex.storage import open_storage
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
 from lakeindex.table.handle import Table
-from lakeindex.timeline.archive import lsm_files as lsm
-from lakeindex.timeline.archive.archived_timeline import load_archived_timeline
-from lakeindex.timeline.archive.lsm_files import ArchivedInstant
+from lakeindex.timeline import lsm_archive as lsm
+from lakeindex.timeline.archived_timeline import load_archived_timeline
 from lakeindex.timeline.layout import LAYOUT_2, TimelineLayout
+from lakeindex.timeline.lsm_archive import ArchivedInstant
 from lakeindex.timeline.timeline import Timeline
 from tests.vectors_support import expected_rows, unpack_table
 

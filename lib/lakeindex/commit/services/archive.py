@@ -33,7 +33,7 @@ from lakeindex.model import Instant
 from lakeindex.options.types import WriteConfig
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
-from lakeindex.table.metadata_kept import metadata_table_of
+from lakeindex.table.properties import metadata_table_of
 from lakeindex.timeline.timeline import Timeline
 
 

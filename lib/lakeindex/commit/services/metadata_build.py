@@ -47,11 +47,9 @@ from lakeindex.storage.port import Storage
 from lakeindex.table.columns import check_logical_types
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
-from lakeindex.table.metadata_kept import described
 from lakeindex.table.properties import TableProperties
-from lakeindex.table.version import VERSION_8, VERSION_9
-from lakeindex.table.virtual_key_rules import check_virtual_metadata
-from lakeindex.timeline.layout import LAYOUT_1
+from lakeindex.table.refusals import check_virtual_metadata, described
+from lakeindex.timeline.layout import LAYOUT_1, VERSION_8, VERSION_9
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.write.types.avro_schema import schema_from_avro
 

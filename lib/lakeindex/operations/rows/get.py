@@ -35,7 +35,7 @@ from lakeindex.showing.json_result import SCHEMA_VERSION, JsonResult, TableResul
 from lakeindex.showing.json_values import json_of, json_value
 from lakeindex.table.columns import virtual_keys
 from lakeindex.table.handle import Table
-from lakeindex.table.spelling.inference import shown_spec
+from lakeindex.table.key_spelling import shown_spec
 from lakeindex.tasks.meter import IoCount
 from lakeindex.tasks.runner import Runner, do_task, pack, run_tasks
 from lakeindex.timeline.timeline import Timeline

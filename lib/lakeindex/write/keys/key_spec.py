@@ -57,7 +57,7 @@ class KeySpec:
         url_encode: values are escaped, see :mod:`lakeindex.format.partition_paths`.
         time_options: how fields of kind TIMESTAMP are read and printed.
         complex_new_encoding: a one-field key of the complex generator is the bare ``value`` (True) or ``field:value``
-            (False). Releases differ: the stored keys tell (:mod:`lakeindex.table.spelling.stored_keys`).
+            (False). Releases differ: the stored keys tell (:mod:`lakeindex.table.stored_keys`).
         timestamp_texts: what has timestamps as texts: ``record_key``, ``partition_path``, both or (most tables) none.
         timestamp_zone: zone of these texts.
     """

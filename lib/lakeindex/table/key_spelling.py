@@ -29,7 +29,7 @@ from lakeindex.options.values import (
 from lakeindex.table import property_keys as keys
 from lakeindex.table.binding import ENCODING_OPTION, BoundKeys, open_encoding
 from lakeindex.table.handle import Table
-from lakeindex.table.spelling.stored_keys import Compared, Example, Sample, compare_keys, compare_paths, sample_rows
+from lakeindex.table.stored_keys import Compared, Example, Sample, compare_keys, compare_paths, sample_rows
 from lakeindex.write.keys.java_text import is_instant
 from lakeindex.write.keys.key_spec import (
     PARTITION_PATH_PART,

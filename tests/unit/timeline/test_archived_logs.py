@@ -8,7 +8,7 @@ import pytest
 from lakeindex.commit.archiving import SCHEMA
 from lakeindex.errors import TableCorruptError
 from lakeindex.format.log_blocks import MAGIC
-from lakeindex.timeline.log_files import format_avro_block, read_avro_records
+from lakeindex.timeline.archived_timeline import format_avro_block, read_avro_records
 from tests.vectors_support import unpack_table
 
 TABLE = "h0150_v6_clean"

@@ -1,1 +1,0 @@
-"""How the keys of stored rows are spelled: compared with their columns, found, bound."""
