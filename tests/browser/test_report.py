@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, FloatRect
 
-from lakeindex.cli.demo.story import play
+from lakeindex.cli.demo import play
 from lakeindex.operations.look.report_history import table_report
 from lakeindex.report.history_page import render_history
 from lakeindex.report.make_report import advise

@@ -24,7 +24,7 @@ import lakeindex
 from lakeindex.api import table as api
 from lakeindex.api.run import run, run_upsert
 from lakeindex.api.table import LakeTable
-from lakeindex.cli.group import Failure
+from lakeindex.cli.program import Failure
 from lakeindex.errors import (
     AccessDeniedError,
     InputError,

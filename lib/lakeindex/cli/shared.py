@@ -1,23 +1,138 @@
-"""What commands have in common: options, pairs, consoles."""
+"""What commands have in common: options, pairs, completion, and where a person sees results.
+
+Completion reads the lists in memory and names on the local disk, and nothing else. Results are drawn by rich on a
+terminal; for a pipe rich is not loaded. Texts have rich's marks (``[bold]``, ``[red]``); foreign ones go through
+:func:`lakeindex.showing.grid.escape`. On a pipe a line is a line, however long: nothing is folded, and no window's
+width counts.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
-from lakeindex.cli.completion import complete_pair, complete_table
-from lakeindex.cli.group import Failure
-from lakeindex.cli.screen import is_terminal, screen
+from lakeindex.cli.program import Failure
 from lakeindex.errors import LakeIndexError, OptionError
+from lakeindex.format.instants import parse_instant
+from lakeindex.options.option import Option
+from lakeindex.options.option_table import CREATE_OPTIONS, OPTIONS
 from lakeindex.options.parse import parse_options
+from lakeindex.pipeline import SUMMARY_FILE
+from lakeindex.showing.grid import Grid, unmarked
 from lakeindex.showing.json_result import JsonResult
 from lakeindex.showing.notebook import Screen, shower
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from lakeindex.tasks.progress_bars import Progress
+
+_MOST: Final = 50
+_WRITES: Final = (".commit", ".replacecommit")
+
+
+def complete_pair(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
+    """``KEY=`` of an option, then its values where they are a few words."""
+    of_create = ctx.info_name == "create"
+    known = {option.key: option for option in (CREATE_OPTIONS if of_create else OPTIONS)}
+    key, sign, start = incomplete.partition("=")
+    if sign:
+        option = known.get(key)
+        values = () if option is None else words_of(option)
+        return [CompletionItem(f"{key}={value}") for value in values if value.lower().startswith(start.lower())]
+    return [CompletionItem(f"{name}=", help=known[name].text) for name in sorted(known) if name.startswith(key)]
+
+
+def words_of(option: Option) -> tuple[str, ...]:
+    """The valid values of an option, if they are listed by ``|``."""
+    words = tuple(word.strip() for word in option.valid.replace(" or ", " | ").replace(", ", " | ").split("|"))
+    return words if len(words) > 1 and all(_is_taken(option, word) for word in words) else ()
+
+
+def _is_taken(option: Option, word: str) -> bool:
+    try:
+        option.parse(word)
+    except ValueError:
+        return False
+    return True
+
+
+def complete_run(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
+    """Folders of finished runs, the newest first, once the checkpoints' root is typed; folders until then."""
+    root, slash, start = incomplete.rpartition("/")
+    folder = Path(root).expanduser()
+    if not slash or "://" in root or not folder.is_dir():
+        return [CompletionItem(incomplete, type="dir")]
+    marks = [mark for mark in folder.glob(f"*/{SUMMARY_FILE}") if mark.parent.name.startswith(start)]
+    newest = sorted(marks, key=lambda mark: -mark.stat().st_mtime_ns)[:_MOST]
+    if not newest:
+        return [CompletionItem(incomplete, type="dir")]
+    return [CompletionItem(f"{root}/{mark.parent.name}") for mark in newest]
+
+
+def complete_instant(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
+    """Completed writes of a local table, the newest first."""
+    folder = Path(str(ctx.params.get("table") or "")).expanduser() / ".hoodie"
+    found = (path for timeline in (folder, folder / "timeline") for path in timeline.glob("*"))
+    instants = (parse_instant(path.name) for path in found if path.suffix in _WRITES)
+    times = sorted({one.time for one in instants if one is not None}, reverse=True)
+    return [CompletionItem(time) for time in times if time.startswith(incomplete)][:_MOST]
+
+
+def complete_table(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
+    """Folders."""
+    return [CompletionItem(incomplete, type="dir")]
+
+
+PIPED_WIDTH: Final = 200
+"""Columns that what is laid out by the width there is has on a pipe."""
+
+
+class Pipe:
+    """Output that goes to a file or a program, as plain lines.
+
+    Args:
+        err: to stderr.
+    """
+
+    is_terminal = False
+    width = PIPED_WIDTH
+
+    def __init__(self, *, err: bool = False) -> None:
+        self._err = err
+
+    def print(self, *what: Any, markup: bool | None = None, **_: Any) -> None:
+        """See :class:`Screen`; what else there is to say is for terminals."""
+        grids = [line for one in what if isinstance(one, Grid) for line in one.lines()]
+        texts = [str(one) if markup is False else unmarked(str(one)) for one in what if not isinstance(one, Grid)]
+        click.echo("\n".join([*grids, *([" ".join(texts)] if texts or not grids else [])]), err=self._err)
+
+
+def screen(*, err: bool = False) -> Screen:
+    """Stdout, or stderr, for a person."""
+    return drawn_by_rich(err=err) if is_terminal(err=err) else Pipe(err=err)
+
+
+def drawn_by_rich(*, err: bool = False) -> Console:
+    """Stdout, or stderr, for what only rich draws: bars, tables with lines."""
+    from rich.console import Console
+
+    width = None if is_terminal(err=err) else PIPED_WIDTH
+    return Console(stderr=err, highlight=False, emoji=False, width=width)
+
+
+def is_terminal(*, err: bool = False) -> bool:
+    """Whether somebody looks at stdout, or stderr; ``FORCE_COLOR`` says so, too, as everywhere."""
+    stream = sys.stderr if err else sys.stdout
+    return bool(os.environ.get("FORCE_COLOR")) or (stream is not None and stream.isatty())  # None: closed (2>&-)
+
 
 _SHORT: Final = "lakeindex.short"
 _F = TypeVar("_F", bound=Callable[..., Any])

@@ -11,7 +11,7 @@ from lakeindex.showing.notebook import Screen
 from lakeindex.showing.text import human_bytes
 
 if TYPE_CHECKING:
-    from lakeindex.doctor.findings import Diagnosis
+    from lakeindex.cli.doctor import Diagnosis
     from lakeindex.operations.look.find_tables import FoundTable, TablesFound
     from lakeindex.operations.look.live_files import (
         LiveFile,

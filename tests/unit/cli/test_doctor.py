@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lakeindex.doctor.examine import (
+from lakeindex.cli.doctor import (
+    CheckVerdict,
     check_connection,
     check_java,
     check_memory,
@@ -22,7 +23,6 @@ from lakeindex.doctor.examine import (
     check_submit,
     probe,
 )
-from lakeindex.doctor.findings import CheckVerdict
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.port import ObjectMeta
 from tests.cli_support import lakeindex, validate

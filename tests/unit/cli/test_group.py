@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from lakeindex import errors
 from lakeindex.cli import main
-from lakeindex.cli.group import LakeGroup
+from lakeindex.cli.program import LakeGroup
 from tests.cli_support import lakeindex, validate
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape as escape_of_rich
 from rich.text import Text
 
-from lakeindex.cli.screen import Pipe, screen
+from lakeindex.cli.shared import Pipe, screen
 from lakeindex.showing.grid import Column, Grid, escape, unmarked
 
 TEXTS = st.text(st.sampled_from("ab[]\\/#@= 1é日\n"), max_size=12)

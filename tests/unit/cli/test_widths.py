@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from lakeindex.cli.screen import PIPED_WIDTH, drawn_by_rich, screen
+from lakeindex.cli.shared import PIPED_WIDTH, drawn_by_rich, screen
 from lakeindex.operations.check_violations import Broken, Checked, CheckReport, Violation
 from lakeindex.operations.look.live_files import LiveFile
 from lakeindex.operations.rows.get import GetReport, GetResult

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lakeindex
-from lakeindex.cli.screen import is_terminal
+from lakeindex.cli.shared import is_terminal
 from lakeindex.tasks import progress_bars
 from lakeindex.tasks.progress_bars import LateProgress, NoProgress, TerminalProgress, progress_of
 

@@ -6,8 +6,17 @@ import json
 
 import click
 
-from lakeindex.cli.screen import is_terminal, screen
-from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, say, short_option, split_names, table_argument
+from lakeindex.cli.shared import (
+    is_terminal,
+    json_option,
+    pairs_option,
+    parse_pairs,
+    say,
+    screen,
+    short_option,
+    split_names,
+    table_argument,
+)
 from lakeindex.model import IndexType
 from lakeindex.options.option_table import CREATE_OPTIONS, OPTIONS, default_text, options_table
 from lakeindex.options.parse import parse_create_options

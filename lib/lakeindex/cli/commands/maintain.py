@@ -1,12 +1,34 @@
-"""``lakeindex clean``, ``archive``, ``maintain`` and ``rollback``."""
+"""Commands that maintain a table: its files and timeline, buckets, stored index, metadata table, and what is to be
+mended.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from lakeindex.cli.completion import complete_instant
-from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, say, split_names, table_argument
+from lakeindex.cli.shared import (
+    complete_instant,
+    given_options,
+    json_option,
+    pairs_option,
+    parse_pairs,
+    passed_on,
+    progress,
+    runner_options,
+    say,
+    say_compared,
+    split_names,
+    table_argument,
+)
+from lakeindex.errors import REPAIR_KEYS, InvariantError, OptionError
 from lakeindex.options.parse import parse_options
+
+if TYPE_CHECKING:
+    from lakeindex.api.upkeep import KeepName
+    from lakeindex.operations.index import IndexVerified
+    from lakeindex.operations.metadata import MetadataVerified
 
 _dry_run = click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 _force = click.option("--force", is_flag=True, help="Consider every pending instant of another writer dead.")
@@ -94,3 +116,287 @@ def rollback(table: str, instant: str, force: bool, options: tuple[str, ...], as
 
     summary = rollback_table(table, instant, config, force=force)
     say(summary, as_json=as_json)
+
+
+if TYPE_CHECKING:
+    pass
+
+
+@click.command()
+@table_argument
+@click.option("--buckets", type=int, metavar="N", help="Buckets (file groups) of every partition, also of future ones.")
+@click.option(
+    "--partition", "partitions", multiple=True, metavar="P=N", help="Buckets of one partition; may be repeated."
+)
+@click.option("--dry-run", is_flag=True, help="Only print what would be rewritten.")
+@click.option("--force", is_flag=True, help="Consider every pending instant of another writer dead.")
+@pairs_option
+@json_option
+def rescale(
+    *,
+    table: str,
+    buckets: int | None,
+    partitions: tuple[str, ...],
+    dry_run: bool,
+    force: bool,
+    options: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Change the number of buckets of a table with the BUCKET index.
+
+    Rewrites the partitions concerned in one replacecommit; rows keep their commit times.
+    A run that was killed goes on when the same command is given again.
+    """
+    pairs = parse_pairs(options)
+    parse_options(pairs)
+    counts = _counts(partitions)
+    from lakeindex.api.table import LakeTable
+
+    done = LakeTable(table).rescale(
+        buckets, partitions=counts or None, dry_run=dry_run, force=force, options=pairs, progress=progress()
+    )
+    say(done, as_json=as_json)
+
+
+def _counts(texts: tuple[str, ...]) -> dict[str, int]:
+    """Partition paths may hold ``=`` themselves: the last one counts."""
+    counts: dict[str, int] = {}
+    for text in texts:
+        path, sign, count = text.rpartition("=")
+        if not sign or not count.strip().isdecimal():
+            raise OptionError(f"--partition cannot be {text!r}", culprit=text, hint="write --partition PATH=COUNT")
+        if counts.setdefault(path, int(count)) != int(count):
+            raise OptionError(f"partition {path!r} is given two counts", culprit=text, hint="give one")
+    return counts
+
+
+_SHOWN = 20
+
+
+@click.group()
+def repair() -> None:
+    """Mend what another writer has left in a table."""
+
+
+@repair.command()
+@table_argument
+@click.option(
+    "--keep",
+    type=click.Choice(["newest", "oldest", "ordering"]),
+    help="Which row stays; default: ordering where the table's rows win by it, else newest.",
+)
+@click.option("--apply", is_flag=True, help="Do it; without it nothing is written.")
+@click.option("--force", is_flag=True, help="Roll back pending instants of other writers whatever their age.")
+@click.option(
+    "--checkpoints", metavar="DIR", help="Root of the run folders; default: TABLE.lakeindex beside the table."
+)
+@pairs_option
+@json_option
+def keys(
+    *,
+    table: str,
+    keep: KeepName | None,
+    apply: bool,
+    force: bool,
+    checkpoints: str | None,
+    options: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Keep one row of every key that is stored more than once, and delete the others in one commit.
+
+    Another writer's insert makes such keys: it looks none up. Without --apply nothing is written.
+    """
+    pairs = parse_pairs(options)
+    parse_options(pairs)
+    from lakeindex.api.table import LakeTable
+
+    done = LakeTable(table).repair_keys(
+        keep=keep, apply=apply, force=force, checkpoints=checkpoints, options=pairs, progress=progress()
+    )
+    say(done, as_json=as_json)
+
+
+_index_options = given_options(
+    table_argument,
+    click.option("--type", "index_type", metavar="T", help="Which index; default: the one the table is bound to."),
+    runner_options,
+    click.option(
+        "--checkpoints", metavar="DIR", help="Folder for working data; default: TABLE.lakeindex beside the table."
+    ),
+    pairs_option,
+    json_option,
+)
+
+
+@click.group()
+def index() -> None:
+    """Build, drop, verify or show the stored index of a table."""
+
+
+@index.command("build")
+@_index_options
+def build_index(*, table: str, as_json: bool, **given: Any) -> None:
+    """Build a stored index again from the key columns of all live files.
+
+    What was built before stays in force until the new one is whole.
+    A key that must be unique and is not ends with exit code 6, and nothing has changed.
+    """
+    from lakeindex.api.table import LakeTable
+
+    done = LakeTable(table).index_build(**passed_on(**given))
+    say(done, as_json=as_json)
+
+
+@index.command("drop")
+@_index_options
+def drop_index(*, table: str, as_json: bool, **given: Any) -> None:
+    """Remove a stored index. A table that is bound to it refuses writes until it is built again."""
+    from lakeindex.api.table import LakeTable
+
+    done = LakeTable(table).index_drop(**passed_on(**given))
+    say(done, as_json=as_json)
+
+
+@index.command("verify")
+@_index_options
+@click.pass_context
+def verify_index(ctx: click.Context, /, *, table: str, as_json: bool, **given: Any) -> None:
+    """Compare every entry of a stored index with the keys in the live files; exit code 6 if one is wrong."""
+    from lakeindex.api.table import LakeTable
+
+    found = LakeTable(table).index_verify(**passed_on(**given))
+    broken = None if found.ok else _broken_index(found)
+    say_compared(ctx, found, broken, as_json=as_json)
+
+
+@index.command("status")
+@_index_options
+def status_index(*, table: str, as_json: bool, **given: Any) -> None:
+    """Show the state of a stored index: generation, the commit it covers, deltas, keys, size."""
+    from lakeindex.api.table import LakeTable
+
+    found = LakeTable(table).index_status(**passed_on(**given))
+    say(found, as_json=as_json)
+
+
+@index.command("migrate")
+@_index_options
+@click.option("--to", required=True, metavar="TYPE", help="New index type of the table.")
+@click.option("--dry-run", is_flag=True, help="Check what can be checked, and change nothing.")
+@click.option("--force", is_flag=True, help="Consider every pending instant of another writer dead.")
+def migrate_index(*, table: str, as_json: bool, to: str, dry_run: bool, force: bool, **given: Any) -> None:
+    """Change a table's index type. A type that stores nothing costs nothing, a stored index is built,
+    BUCKET rewrites the table.
+
+    Keys are proven to be unique in the whole table before it gets a global index.
+    """
+    from lakeindex.api.table import LakeTable
+
+    arguments = passed_on(**given)
+    if arguments.pop("index_type") is not None:
+        raise OptionError("--type has no meaning here", culprit="--type", hint="--to names the index")
+    done = LakeTable(table).index_migrate(to, dry_run=dry_run, force=force, **arguments)
+    say(done, as_json=as_json)
+
+
+def _broken_index(found: IndexVerified) -> InvariantError:
+    from lakeindex.showing.upkeep import index_faults
+
+    counts = (f"{n} {what}" for n, what in index_faults(found) if n)
+    return InvariantError(
+        f"index {found.index_type} of table {found.table} is wrong: {', '.join(counts)}",
+        culprit=found.examples[0].key,
+        hint=REPAIR_KEYS if found.doubled else "lakeindex index build TABLE",
+    )
+
+
+@click.group()
+def metadata() -> None:
+    """Build, drop, verify or show the metadata table, from which Hudi's readers list the table's files.
+
+    Every write keeps it up (option lakeindex.metadata.table).
+    """
+
+
+@metadata.command("build")
+@table_argument
+@click.option(
+    "--partition",
+    "partitions",
+    multiple=True,
+    metavar="NAME",
+    help="Build this partition: files, column_stats, partition_stats, bloom_filters or record_index; may be repeated. "
+    "Default: those that Hudi makes by itself.",
+)
+@click.option("--force", is_flag=True, help="Consider every pending instant of another writer dead.")
+@pairs_option
+@json_option
+def build_metadata(
+    table: str, partitions: tuple[str, ...], force: bool, options: tuple[str, ...], as_json: bool
+) -> None:
+    """Build the metadata table, or add partitions to it. Readers use each once it is whole.
+
+    By default a table of version 6 gets files, a later one also column_stats and, if it is partitioned,
+    partition_stats. A record_index that is named and there is made anew.
+    """
+    config = parse_options(parse_pairs(options))
+    from lakeindex.operations.metadata import metadata_build
+
+    done = metadata_build(table, partitions, config, force=force)
+    say(done, as_json=as_json)
+
+
+@metadata.command("drop")
+@table_argument
+@click.option(
+    "--partition",
+    "partitions",
+    multiple=True,
+    metavar="NAME",
+    help="Only this partition of the metadata table, e.g. column_stats; may be repeated. Default: all of it.",
+)
+@pairs_option
+@json_option
+def drop_metadata(table: str, partitions: tuple[str, ...], options: tuple[str, ...], as_json: bool) -> None:
+    """Take the metadata table away. Readers list folders from then on; no row is touched.
+
+    A Hudi writer with hoodie.metadata.enable=true (its default) builds it anew.
+    """
+    config = parse_options(parse_pairs(options))
+    from lakeindex.operations.metadata import metadata_drop
+
+    done = metadata_drop(table, partitions, config)
+    say(done, as_json=as_json)
+
+
+@metadata.command("status")
+@table_argument
+@json_option
+def status_metadata(table: str, as_json: bool) -> None:
+    """Show which partitions the metadata table has, their size, and the newest compaction."""
+    from lakeindex.operations.metadata import metadata_status
+
+    found = metadata_status(table)
+    say(found, as_json=as_json)
+
+
+@metadata.command("verify")
+@table_argument
+@json_option
+@click.pass_context
+def verify_metadata(ctx: click.Context, /, table: str, as_json: bool) -> None:
+    """Compare the metadata table with files, footers and record keys; exit code 6 if it says something wrong."""
+    from lakeindex.operations.metadata import metadata_verify
+
+    found = metadata_verify(table)
+    broken = None if found.ok else _broken_metadata(found)
+    say_compared(ctx, found, broken, as_json=as_json)
+
+
+def _broken_metadata(found: MetadataVerified) -> InvariantError:
+    counts = ", ".join(f"{count} {kind}" for kind, count in found.counts.items())
+    return InvariantError(
+        f"the metadata table of {found.table} is wrong: {counts}",
+        culprit=found.examples[0].path,
+        hint=found.examples[0].mend,
+    )

@@ -1,4 +1,5 @@
-"""All checks, one after the other.
+"""All checks of ``lakeindex doctor``, one after the other; ``docs/schemas/doctor.json`` describes the JSON of what they
+find.
 
 * The machine: Java, Spark, memory.
 * The connection by which Airflow would submit jobs: one that is missing or malformed silently means YARN.
@@ -16,23 +17,90 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from lakeindex.doctor.findings import Check, Diagnosis, fail, failed_with, ok, warn
 from lakeindex.errors import LakeIndexError, ObjectExistsError, ObjectNotFoundError, TableNotFoundError, UsageError
 from lakeindex.format.instants import instant_time_to_ms
 from lakeindex.runners.java import find_java_home, java_major
+from lakeindex.showing.json_result import SCHEMA_VERSION, JsonResult
 from lakeindex.storage import open_storage
 from lakeindex.storage.port import Storage
 from lakeindex.table.columns import check_written
 from lakeindex.table.handle import Table
 from lakeindex.tasks.memory_bound import LEAST_DEFAULT, default_memory
+
+
+class CheckVerdict(StrEnum):
+    """How a check ended: fine, may become a problem, a run that needs this cannot work."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check.
+
+    Attributes:
+        cure: what to do; None where nothing has to be done.
+        error: class of the error that a run would end with; None unless it fails.
+        exit_code: that error's exit code; 0 unless it fails.
+    """
+
+    name: str
+    verdict: CheckVerdict
+    found: str
+    cure: str | None = None
+    error: str | None = None
+    exit_code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis(JsonResult):
+    """All checks, in the order they were made."""
+
+    shown_by: ClassVar[str] = "facts:show_diagnosis"
+
+    checks: tuple[Check, ...]
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        """The checks that failed."""
+        return tuple(check for check in self.checks if check.verdict is CheckVerdict.FAIL)
+
+
+def ok(name: str, found: str) -> Check:
+    """Nothing to do."""
+    return Check(name, CheckVerdict.OK, found)
+
+
+def warn(name: str, found: str, cure: str) -> Check:
+    """It works, or may not matter."""
+    return Check(name, CheckVerdict.WARN, found, cure)
+
+
+def fail(name: str, found: str, cure: str, error: str = "UsageError", exit_code: int = 2) -> Check:
+    """It does not work."""
+    return Check(name, CheckVerdict.FAIL, found, cure, error, exit_code)
+
+
+def failed_with(name: str, error: Exception) -> Check:
+    """A check that ended with an exception: a run would, too."""
+    kind = type(error).__name__
+    if isinstance(error, LakeIndexError):
+        return fail(name, error.message, error.hint or "see the message", kind, error.exit_code)
+    return fail(name, f"{kind}: {error}", "see the message", kind, 1)
+
 
 _SPARK_SECONDS: Final = 180
 _GIB: Final = 2**30

@@ -1,1 +1,0 @@
-"""What is there, and what would stand in a run's way: ``lakeindex doctor``."""
