@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from benchmarks.scaling_table import FILE_BYTES, FILE_ROWS, ScalingTable, Shape, key, key_ends
 from lakeindex.commit.session import AlreadyDone, ExpectedFile, PlannedFile, RunIdentity, WriteSession, begin_write
-from lakeindex.commit.undo.sweep import find_strays
+from lakeindex.commit.sweep import find_strays
 from lakeindex.files import footer_cache
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footer_cache import FooterCache

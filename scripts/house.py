@@ -99,7 +99,7 @@ NOW: Final = Plan(
                 "commit.session:WriteSession.publish",
             ),
             home=("commit",),
-            beside=("commit.recovery", "commit.undo", "commit.foreign_writers", "lock.clock_checks"),
+            beside=("commit.recovery", "commit.undo", "commit.sweep"),
         ),
         UPKEEP: Concept(
             entries=(

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from lakeindex.api.table import LakeTable
 from lakeindex.bloom import marks
-from lakeindex.commit.services.metadata_build import build_metadata_table
+from lakeindex.commit.services.metadata_service import build_metadata_table
 from lakeindex.files.key_columns import read_record_keys
 from lakeindex.format.hfile import HFile
 from lakeindex.metadata.build import Building, NewPartition, add_partition, free_instant

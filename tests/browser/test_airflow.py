@@ -16,7 +16,7 @@ from playwright.sync_api import FrameLocator, Page, expect
 
 from lakeindex.airflow.dag_plan import batch_of_run
 from lakeindex.api.table import open_table
-from lakeindex.lock.held_lock import locked
+from lakeindex.lock.write_context import locked
 from lakeindex.options.parse import parse_options
 from lakeindex.pipeline import Stage, run_id_of
 from lakeindex.tasks.stores import storage_at

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from benchmarks.scaling_store import CountingStorage
 from lakeindex.api.table import LakeTable
-from lakeindex.commit.services.metadata_build import build_metadata_table
+from lakeindex.commit.services.metadata_service import build_metadata_table
 from lakeindex.files import footer_cache
 from lakeindex.format.partition_metadata import (
     PartitionMetadata,

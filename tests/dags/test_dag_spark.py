@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api.table import open_table
-from lakeindex.lock.held_lock import locked
+from lakeindex.lock.write_context import locked
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
 from tests.dags.conftest import ROOT

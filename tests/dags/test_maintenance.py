@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeindex.lock.held_lock import locked
+from lakeindex.lock.write_context import locked
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
 from tests.builders import make_table

@@ -8,7 +8,7 @@ import pytest
 
 from lakeindex.commit.recovery import maintaining
 from lakeindex.commit.services.clean import plan_clean
-from lakeindex.commit.undo.service_instants import located, request_service
+from lakeindex.commit.undo import located, request_service
 from lakeindex.operations.table_services import archive, clean
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage

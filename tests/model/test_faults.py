@@ -9,8 +9,12 @@ import pytest
 
 from lakeindex.commit.services.archive import archive_table
 from lakeindex.commit.services.clean import clean_table
-from lakeindex.commit.services.metadata_build import build_metadata_table
-from lakeindex.commit.services.metadata_table import archive_metadata_table, compact_metadata_table, drop_metadata_table
+from lakeindex.commit.services.metadata_service import (
+    archive_metadata_table,
+    build_metadata_table,
+    compact_metadata_table,
+    drop_metadata_table,
+)
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import MetadataTableError, UsageError
 from lakeindex.format.properties import format_properties, parse_properties

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakeindex.commit import foreign_writers as foreign
 from lakeindex.commit import recovery
+from lakeindex.commit import recovery as foreign
 from lakeindex.commit import session as commit
 from lakeindex.commit.run_records import Attempt, AttemptRecord, RunIdentity
 from lakeindex.commit.services import rollback

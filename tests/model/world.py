@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeindex.commit.archiving import entry_key
 from lakeindex.commit.run_records import RunIdentity
-from lakeindex.commit.services.metadata_build import committed_files
+from lakeindex.commit.services.archive import entry_key
+from lakeindex.commit.services.metadata_service import committed_files
 from lakeindex.commit.session import AlreadyDone, ExpectedFile, PlannedFile, PublishGuards, WriteSession, begin_write
-from lakeindex.commit.undo.sweep import Stray, find_strays, sweep_all
+from lakeindex.commit.sweep import Stray, find_strays, sweep_all
 from lakeindex.errors import InvariantError, ObjectNotFoundError, StorageError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat

@@ -14,8 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lakeindex.commit.claims import load_claim
-from lakeindex.commit.run_records import RunIdentity
+from lakeindex.commit.run_records import RunIdentity, load_claim
 from lakeindex.errors import BatchIdReusedError, TableUnsupportedError
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.showing.json_values import json_of

@@ -15,8 +15,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from lakeindex.commit.claims import claim_new_instant, drop_claim
-from lakeindex.commit.foreign_writers import rolled_back_error
 from lakeindex.commit.guards import (
     GUARDS,
     ExpectedFile,
@@ -27,7 +25,14 @@ from lakeindex.commit.guards import (
     verify_file,
 )
 from lakeindex.commit.ledger import AlreadyDone, find_done
-from lakeindex.commit.recovery import abandon_instant, is_requested, is_rolled_back, recover, roll_forward
+from lakeindex.commit.recovery import (
+    abandon_instant,
+    is_requested,
+    is_rolled_back,
+    recover,
+    roll_forward,
+    rolled_back_error,
+)
 from lakeindex.commit.run_records import (
     Attempt,
     PlannedFile,
@@ -35,12 +40,14 @@ from lakeindex.commit.run_records import (
     RunIdentity,
     RunPlan,
     action_of,
+    claim_new_instant,
+    drop_claim,
     forget_run,
     newest_plan,
     start_attempt,
     store_plan,
 )
-from lakeindex.commit.undo.sweep import sweep_partitions
+from lakeindex.commit.sweep import sweep_partitions
 from lakeindex.commit.write_queue import Turn, TurnScope
 from lakeindex.errors import (
     FencedError,
@@ -59,9 +66,8 @@ from lakeindex.format.partition_metadata import (
     partition_depth,
     partition_metadata_path,
 )
-from lakeindex.lock.clock_checks import check_clock
 from lakeindex.lock.lock import TableLock
-from lakeindex.lock.write_context import Heartbeat, WriteContext
+from lakeindex.lock.write_context import Heartbeat, WriteContext, check_clock
 from lakeindex.metadata_upkeep.upkeep import Upkeep, check_metadata_table, compact_if_due, prepare_upkeep, sweep_deltas
 from lakeindex.model import Instant, InstantState
 from lakeindex.options.types import WriteConfig

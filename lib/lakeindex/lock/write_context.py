@@ -1,8 +1,13 @@
-"""What every step of a write needs: the table, the machine, the options, and what keeps its leases alive.
+"""What every step of a write needs: the table, the machine, the options, its locks, and what keeps their leases alive.
 
 ``.hoodie/.lakeindex/writer.json`` says which release last wrote into the table. Its format number goes up when a
 release writes something that an older one would get wrong; that one then refuses to write. It is looked at under the
 table's lock, which every writer takes before it changes anything.
+
+Before anything is written, this machine's clock and time zone are compared with the table's (:func:`check_clock`,
+:func:`check_zone`). Instants only have to grow, so a wrong clock goes unnoticed until another writer comes: one that is
+ahead leaves instants behind which all right ones have to queue, one hour or decades; a time zone that does not fit does
+the same for some hours, and hides what others commit meanwhile, as their data files are older than ours.
 """
 
 from __future__ import annotations
@@ -12,20 +17,77 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
-from lakeindex.errors import ObjectNotFoundError, TableUnsupportedError, noted
-from lakeindex.format.instants import comparable
+from lakeindex.errors import ClockError, ObjectNotFoundError, TableUnsupportedError, noted
+from lakeindex.format.instants import comparable, instant_time_to_ms
 from lakeindex.lock import hudi_lock, lock
+from lakeindex.lock.lock import TableLock
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage.port import Storage
 from lakeindex.table.binding import this_release
 from lakeindex.table.handle import Table
-from lakeindex.table.host import Host
+from lakeindex.table.host import Host, this_host
 from lakeindex.timeline import records
 from lakeindex.timeline.clock import timeline_ms
 from lakeindex.timeline.pending_files import RENEWAL_SECONDS
 from lakeindex.timeline.timeline import Timeline
+
+_HOURS_MS: Final = 2 * 3_600_000
+"""More than local time goes back in autumn."""
+
+_OVERRIDE: Final = "-o lakeindex.clock.max.skew=0 lets it pass"
+
+
+def check_clock(context: WriteContext, lock: TableLock) -> None:
+    """Compare this machine's clock with the store's, by the lock's record, which was written just now.
+
+    Raises:
+        ClockError: they differ by more than ``lakeindex.clock.max.skew``.
+    """
+    most = context.config.clock_max_skew_seconds
+    if not most:
+        return
+    try:
+        there = context.storage.head(lock.path).modified_ms
+    except ObjectNotFoundError:
+        return  # taken over: the checks of the lock tell
+    here = context.host.clock.now_ms()
+    if abs(here - there) > most * 1000:
+        raise ClockError(
+            f"this machine's clock says {_utc(here)}, the table's store says {_utc(there)} of a file written just now",
+            culprit=context.table.uri,
+            hint=f"set the clock right; {_OVERRIDE}, and leaves instants that others have to queue behind",
+        )
+
+
+def check_zone(context: WriteContext, timeline: Timeline) -> None:
+    """No instant lies hours ahead of now, as the table's time zone has it here.
+
+    Raises:
+        ClockError: one does: it was taken in another time zone, or by a wrong clock.
+    """
+    newest, zone = timeline.max_time, context.table.properties.timezone
+    if newest is None or not context.config.clock_max_skew_seconds:
+        return
+    try:
+        ahead = instant_time_to_ms(newest) - context.table_clock_ms
+    except ValueError:
+        return  # no time of day: an instant of another kind
+    if ahead > _HOURS_MS:
+        raise ClockError(
+            f"instant {newest} is {ahead / 3_600_000:.1f} hours ahead of now, "
+            f"in the table's time zone {zone} as it is here",
+            culprit=newest,
+            hint="run in the time zone of the table's other writers (TZ), or find the writer whose clock is wrong; "
+            f"{_OVERRIDE}: instants then follow that one",
+        )
+
+
+def _utc(time_ms: int) -> str:
+    return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
 
 WRITER_PATH: Final = f"{records.OWN_FOLDER}/writer.json"
 WRITER_FORMAT: Final = 1
@@ -195,3 +257,50 @@ def _release(held: lock.TableLock) -> None:
     for _ in range(_RELEASE_TRIES):
         if not noted("the lock was not released", held.release):
             return
+
+
+@contextmanager
+def holding(
+    table: Table,
+    purpose: str,
+    config: WriteConfig,
+    *,
+    force: bool = False,
+    host: Host | None = None,
+    decision: str | None = None,
+) -> Iterator[tuple[WriteContext, TableLock]]:
+    """Hold the lock; its lease is renewed meanwhile.
+
+    Args:
+        purpose: what for; others that wait for the lock see it.
+        config: lease and waiting times.
+        force: take other writers' pending instants for dead.
+        decision: what is going to be decided under it, if anything: whoever takes over settles that first.
+
+    Raises:
+        LockTimeoutError: another writer held the lock for too long.
+        ClockError: this machine's clock is far from the store's.
+    """
+    machine = host or this_host()
+    heartbeat = Heartbeat(config.lock_lease_seconds) if machine.heartbeat else None
+    context = WriteContext(table, machine, config, heartbeat, force)
+    if heartbeat is not None:
+        heartbeat.start()
+    try:
+        with context.locked(purpose, decision) as lock:
+            check_clock(context, lock)
+            yield context, lock
+    finally:
+        if heartbeat is not None:
+            heartbeat.stop()
+
+
+@contextmanager
+def locked(storage: Storage, config: WriteConfig, purpose: str) -> Iterator[None]:
+    """Keep other writers of the table out; the lease is renewed meanwhile.
+
+    Raises:
+        LockTimeoutError: another writer held the lock for too long.
+    """
+    with holding(Table.open(storage), purpose, config):
+        yield

@@ -14,8 +14,8 @@ from typing import Final
 import pyarrow as pa
 
 from lakeindex.commit.services.archive import archived_lately
-from lakeindex.commit.services.metadata_build import committed_files
-from lakeindex.commit.undo.sweep import find_unexplained
+from lakeindex.commit.services.metadata_service import committed_files
+from lakeindex.commit.sweep import find_unexplained
 from lakeindex.errors import (
     LakeIndexError,
     ObjectNotFoundError,

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, Required, TypedDict, Unpack
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeindex.commit.services.metadata_build import build_metadata_table, default_partitions
+from lakeindex.commit.services.metadata_service import build_metadata_table, default_partitions
 from lakeindex.errors import (
     InputError,
     LakeIndexError,

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 from lakeindex.commit.recovery import maintaining
 from lakeindex.commit.services.clean import finish_cleans
-from lakeindex.commit.services.metadata_table import archive_metadata_table, compact_metadata_table
+from lakeindex.commit.services.metadata_service import archive_metadata_table, compact_metadata_table
 from lakeindex.errors import InvariantError, UsageError
 from lakeindex.files.footer_cache import FooterCache
 from lakeindex.files.footers import read_footer

@@ -15,8 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from lakeindex.commit.services.metadata_build import build_metadata_table, committed_files
-from lakeindex.commit.services.metadata_table import drop_metadata_table
+from lakeindex.commit.services.metadata_service import build_metadata_table, committed_files, drop_metadata_table
 from lakeindex.errors import REPAIR_KEYS, MetadataTableError
 from lakeindex.files.file_system_view import Snapshot, snapshot
 from lakeindex.format.file_names import parse_base_file

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakeindex.commit.claims import claim_new_instant
-from lakeindex.commit.run_records import RunIdentity
+from lakeindex.commit.run_records import RunIdentity, claim_new_instant
 from lakeindex.format.instants import instant_time_of
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.options.types import WriteConfig

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lakeindex.commit.claims import Claim, claim_path
 from lakeindex.commit.recovery import recover
-from lakeindex.commit.run_records import RunPlan
-from lakeindex.commit.services.metadata_build import build_metadata_table
+from lakeindex.commit.run_records import Claim, RunPlan, claim_path
+from lakeindex.commit.services.metadata_service import build_metadata_table
 from lakeindex.commit.session import (
     AlreadyDone,
     ExpectedFile,

@@ -8,10 +8,10 @@ import pytest
 
 from lakeindex.commit.services.archive import archive_table
 from lakeindex.commit.services.clean import clean_table
-from lakeindex.commit.services.metadata_build import build_metadata_table
-from lakeindex.commit.services.metadata_table import (
+from lakeindex.commit.services.metadata_service import (
     KEPT_WRITES,
     archive_metadata_table,
+    build_metadata_table,
     compact_metadata_table,
     plan_metadata_archiving,
 )

@@ -3,7 +3,7 @@
 import pytest
 
 from lakeindex.commit.services.rollback import rollback_instant
-from lakeindex.commit.undo.sweep import StrayKind, find_strays, find_unexplained
+from lakeindex.commit.sweep import StrayKind, find_strays, find_unexplained
 from lakeindex.format.file_names import parse_base_path
 from lakeindex.storage.memory import Call
 from lakeindex.table.handle import Table

@@ -9,7 +9,7 @@ import pytest
 from lakeindex.commit.ledger import find_batch
 from lakeindex.commit.services.archive import archive_table, archived_lately
 from lakeindex.commit.services.rollback import rollback_instant
-from lakeindex.commit.undo.sweep import find_strays
+from lakeindex.commit.sweep import find_strays
 from lakeindex.errors import FencedError, TableUnsupportedError
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.table.handle import Table

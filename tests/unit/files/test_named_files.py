@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from lakeindex.commit.services.archive import archive_table
 from lakeindex.commit.services.clean import clean_table
-from lakeindex.commit.services.metadata_build import build_metadata_table
-from lakeindex.commit.services.metadata_table import compact_metadata_table, drop_metadata_table
+from lakeindex.commit.services.metadata_service import build_metadata_table, compact_metadata_table, drop_metadata_table
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import LakeIndexError, MetadataTableError, TableCorruptError
 from lakeindex.files.file_system_view import Snapshot

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.commit.services.metadata_build import build_metadata_table
-from lakeindex.commit.services.metadata_table import drop_metadata_table
+from lakeindex.commit.services.metadata_service import build_metadata_table, drop_metadata_table
 from lakeindex.errors import IndexNotBuiltError, MetadataTableError, OptionError, TableCorruptError
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lakeindex.commit.recovery import recover
-from lakeindex.commit.services.metadata_build import build_metadata_table
+from lakeindex.commit.services.metadata_service import build_metadata_table
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import (
     FencedError,

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeindex.commit.archiving import archive_of
-from lakeindex.commit.services.metadata_build import committed_files
-from lakeindex.commit.services.metadata_table import plan_metadata_archiving
+from lakeindex.commit.services.archive import archive_of
+from lakeindex.commit.services.metadata_service import committed_files, plan_metadata_archiving
 from lakeindex.errors import TableCorruptError
 from lakeindex.format.instants import CLEAN, COMMIT, DELTA_COMMIT, ROLLBACK
 from lakeindex.format.log_blocks import BlockKind, HeaderKey, LogBlock, format_block

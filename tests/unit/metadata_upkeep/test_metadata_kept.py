@@ -8,8 +8,7 @@ import pytest
 
 from lakeindex.commit.services.archive import archive_table, plan_archiving
 from lakeindex.commit.services.clean import clean_table, plan_clean
-from lakeindex.commit.services.metadata_build import build_metadata_table
-from lakeindex.commit.services.metadata_table import compact_metadata_table
+from lakeindex.commit.services.metadata_service import build_metadata_table, compact_metadata_table
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import MetadataTableError
 from lakeindex.format import instants as names

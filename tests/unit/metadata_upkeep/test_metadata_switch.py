@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeindex.commit.services.metadata_build import build_metadata_table
-from lakeindex.commit.services.metadata_table import drop_metadata_table
+from lakeindex.commit.services.metadata_service import build_metadata_table, drop_metadata_table
 from lakeindex.errors import MetadataTableError
 from lakeindex.format.properties import parse_properties
 from lakeindex.metadata.indexed_columns import DEFINITIONS_PATH

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.commit.services.metadata_build import build_metadata_table
+from lakeindex.commit.services.metadata_service import build_metadata_table
 from lakeindex.errors import LakeIndexError, OptionError, TableCorruptError, TableUnsupportedError
 from lakeindex.index.bucket import bucket_ids
 from lakeindex.index.bucket_options import BucketLayout, KeyRule

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from lakeindex.commit.archiving import SCHEMA
+from lakeindex.commit.services.archive import SCHEMA
 from lakeindex.storage.port import Storage
 from lakeindex.timeline.archived_timeline import format_avro_block
 

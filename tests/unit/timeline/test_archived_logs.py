@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeindex.commit.archiving import SCHEMA
+from lakeindex.commit.services.archive import SCHEMA
 from lakeindex.errors import TableCorruptError
 from lakeindex.format.log_blocks import MAGIC
 from lakeindex.timeline.archived_timeline import format_avro_block, read_avro_records

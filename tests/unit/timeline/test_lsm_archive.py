@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from lakeindex.commit.archiving import LogArchive, LsmArchive, Recorded
+from lakeindex.commit.services.archive import LogArchive, LsmArchive, Recorded
 from lakeindex.errors import FencedError, TableCorruptError, TimelineChangedError
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.model import Instant, InstantState

@@ -29,13 +29,7 @@ from itertools import pairwise
 from typing import Final
 
 from lakeindex.commit.recovery import maintaining
-from lakeindex.commit.undo.service_instants import (
-    complete_service,
-    is_fresh_service,
-    located,
-    request_service,
-    settle_service,
-)
+from lakeindex.commit.undo import complete_service, is_fresh_service, located, request_service, settle_service
 from lakeindex.errors import FencedError, ObjectNotFoundError, TableCorruptError
 from lakeindex.files.file_system_view import PartitionFiles, Snapshot
 from lakeindex.format import instants as names

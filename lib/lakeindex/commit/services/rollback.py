@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lakeindex.commit.claims import Claim, load_claims
-from lakeindex.commit.foreign_writers import is_dead_foreign
-from lakeindex.commit.recovery import is_alive, recover, roll_back_unclaimed, take_back
+from lakeindex.commit.recovery import is_alive, is_dead_foreign, recover, roll_back_unclaimed, take_back
+from lakeindex.commit.run_records import Claim, load_claims
 from lakeindex.commit.services.archive import archived_lately
 from lakeindex.commit.services.clean import finish_cleans
-from lakeindex.commit.undo.undo import RolledBack, roll_back
+from lakeindex.commit.undo import RolledBack, roll_back
 from lakeindex.errors import FencedError, LakeIndexError, PendingInstantError, TableUnsupportedError, UsageError
 from lakeindex.files.listing import all_base_files
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import NO_PREVIOUS
-from lakeindex.lock.held_lock import holding
 from lakeindex.lock.lock import TableLock
-from lakeindex.lock.write_context import WriteContext
+from lakeindex.lock.write_context import WriteContext, holding
 from lakeindex.metadata_upkeep.upkeep import check_metadata_table
 from lakeindex.model import Instant
 from lakeindex.options.types import WriteConfig

@@ -36,7 +36,7 @@ from lakeindex.index.locations.change_log import (
 )
 from lakeindex.index.locations.contract import BatchStore, LocationStore, StoredIndex, VolatileStore
 from lakeindex.index.locations.store_context import Completed, StoreContext
-from lakeindex.lock.held_lock import locked
+from lakeindex.lock.write_context import locked
 from lakeindex.model import BaseFile
 from lakeindex.run.checkpoints import Part
 from lakeindex.run.index.ask_index import ask_engine

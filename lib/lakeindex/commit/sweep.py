@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from lakeindex.commit.claims import load_claims
 from lakeindex.commit.ledger import forget_batch
-from lakeindex.commit.run_records import RUNS_FOLDER, forget_run, newest_attempt
+from lakeindex.commit.run_records import RUNS_FOLDER, forget_run, load_claims, newest_attempt
 from lakeindex.errors import TableCorruptError, TimelineChangedError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.listing import all_base_files, base_files_in

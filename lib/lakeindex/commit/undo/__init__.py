@@ -1,1 +1,0 @@
-"""Taking instants back, and sweeping what they left."""
