@@ -132,7 +132,7 @@ def _is_clustering(storage: Storage, timeline: Timeline, instant: Instant) -> bo
         return False
     path = timeline.path(replace(instant, state=InstantState.REQUESTED))
     try:
-        return parse_requested_replace(storage.read(path), path).operation == _CLUSTER
+        return records.read_filled(storage, path, parse_requested_replace).operation == _CLUSTER
     except (ObjectNotFoundError, TableCorruptError):
         return False
 

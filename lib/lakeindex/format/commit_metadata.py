@@ -169,7 +169,11 @@ def parse_commit_metadata(data: bytes, source: str) -> CommitMetadata:
         TableCorruptError: empty, truncated or otherwise not commit metadata.
     """
     if not data.strip():
-        raise TableCorruptError(f"{source} is empty", culprit=source, hint="restore the file or roll the instant back")
+        raise TableCorruptError(
+            f"{source} is empty",
+            culprit=source,
+            hint="if a writer is at work, run again; else restore the file or roll the instant back",
+        )
     try:
         loaded: Json = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -352,5 +356,7 @@ def _as_list(value: Json, source: str, name: str) -> list[Json]:
 
 def _corrupt(source: str, why: str) -> TableCorruptError:
     return TableCorruptError(
-        f"{source} is damaged: {why}", culprit=source, hint="restore the file or roll the instant back"
+        f"{source} is damaged: {why}",
+        culprit=source,
+        hint="if a writer is at work, run again; else restore the file or roll the instant back",
     )

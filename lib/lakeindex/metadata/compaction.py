@@ -335,7 +335,7 @@ def _plan(view: MetadataView, time: str) -> dict[tuple[str, str], tuple[str, fro
     """
     path = view.timeline.path(Instant(time, names.COMPACTION, InstantState.REQUESTED))
     try:
-        operations = avro_record(view.table.storage.read(path), path)["operations"] or []
+        operations = records.read_filled(view.table.storage, path, avro_record)["operations"] or []
         return {
             (one["partitionPath"], one["fileId"]): (one["baseInstantTime"], _log_names(one["deltaFilePaths"]))
             for one in operations

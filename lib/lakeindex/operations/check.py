@@ -72,6 +72,7 @@ from lakeindex.table.stored_keys import sample_rows
 from lakeindex.tasks.runner import Runner, run_tasks
 from lakeindex.tasks.threads import Threads
 from lakeindex.timeline.avro_instants import parse_clean_metadata, parse_rollback_metadata, parse_savepoint
+from lakeindex.timeline.records import read_filled
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import BATCH_KEY
 from lakeindex.write.keys.keys import KeySpec
@@ -259,7 +260,7 @@ def _check_rollbacks(table: Table, timeline: Timeline) -> Iterator[Violation]:
             continue
         path = timeline.path(one)
         try:
-            rollback = parse_rollback_metadata(table.storage.read(path), path)
+            rollback = read_filled(table.storage, path, parse_rollback_metadata)
         except (TableCorruptError, ObjectNotFoundError):
             continue  # reported with the instants
         left = [found for found in timeline.find(rollback.instant_time) if found.action != instants.SAVEPOINT]
@@ -367,7 +368,7 @@ def _check_partition_metadata(table: Table, partition: str) -> Iterator[Violatio
         return  # the Parquet or ORC form; being there is all that is asked of it
     path = partition_metadata_path(partition)
     try:
-        found = parse_partition_metadata(table.storage.read(path), path)
+        found = read_filled(table.storage, path, parse_partition_metadata)
     except TableError as error:
         yield Violation.of(Broken.PARTITION, error, path)
         return

@@ -163,9 +163,14 @@ class Table:
 
     def _told_files(self, timeline: Timeline) -> FilesByPartition | None:
         table = metadata_table_of(self.storage, self.properties)
-        return None if table is None else files_in_metadata(table, timeline, self._metadata_table_now)
+        return None if table is None else files_in_metadata(table, timeline, self.metadata_table_now)
 
-    def _metadata_table_now(self) -> MetadataTable | None:
+    def metadata_table_now(self) -> MetadataTable | None:
+        """The metadata table as the properties say now; None if readers use none.
+
+        Raises:
+            TimelineChangedError: somebody has upgraded or downgraded the table since it was opened.
+        """
         now = load_table_properties(self.storage)
         self.check_same_version(now)
         return metadata_table_of(self.storage, now)

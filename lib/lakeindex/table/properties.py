@@ -198,12 +198,13 @@ def _parsed(data: bytes, path: str) -> TableProperties:
 
 def _read_properties(storage: Storage) -> tuple[bytes, str]:
     cut: tuple[str, str, bytes] | None = None
-    for path in (PROPERTIES_PATH, PROPERTIES_BACKUP_PATH):
+    # Hudi replaces the file by deleting and writing it anew: a reader in between may see it empty, or a part of it.
+    # Between the looks at the file and at its backup Hudi may end that: the file is whole then, and the backup is gone.
+    for path in (PROPERTIES_PATH, PROPERTIES_BACKUP_PATH, PROPERTIES_PATH):
         try:
             data = storage.read(path)
         except ObjectNotFoundError:
             continue
-        # Hudi replaces the file by deleting and writing it anew: a reader in between may see it empty, or a part of it.
         lost = _lost(data, path)
         if lost is None:
             return data, path

@@ -481,5 +481,5 @@ def _parse(data: bytes, source: str, build: Callable[[Record], _T]) -> _T:
         raise TableCorruptError(
             f"{source} is damaged: no readable Avro ({reason})",
             culprit=source,
-            hint="restore the file or roll the instant back",
+            hint="if a writer is at work, run again; else restore the file or roll the instant back",
         ) from None

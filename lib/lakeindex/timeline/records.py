@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
 
 from lakeindex.errors import (
     ObjectExistsError,
@@ -25,11 +25,19 @@ from lakeindex.errors import (
     UnknownOutcomeError,
 )
 from lakeindex.storage import Storage, in_parallel
+from lakeindex.timeline.clock import Patience, SystemClock
+
+_T = TypeVar("_T")
 
 OWN_FOLDER: Final = ".hoodie/.lakeindex"
 
 _TRIES: Final = 4
 _KEY_DIGITS: Final = 32
+_FILLED_IN_PLACE: Final = ("file:", "hdfs:")
+"""Stores on which Hudi creates a file of the timeline before it fills it (``StorageSchemes``: atomic creation)."""
+
+_FILLING_MS: Final = 1_000
+_BEING_FILLED_MS: Final = 60_000
 
 
 def key_of(text: str) -> str:
@@ -78,6 +86,29 @@ def load(storage: Storage, path: str) -> dict[str, Any] | None:
         return decode(storage.read(path), path)
     except ObjectNotFoundError:
         return None
+
+
+def read_filled(storage: Storage, path: str, parse: Callable[[bytes, str], _T]) -> _T:
+    """What a file of the timeline says, which another writer may be filling at this moment: one that cannot be parsed
+    is looked at again for a second, unless it is old, before that counts as damage.
+
+    Raises:
+        ObjectNotFoundError: it is gone.
+        TableCorruptError: it stays as it is.
+    """
+    patience: Patience | None = None
+    while True:
+        try:
+            return parse(storage.read(path), path)
+        except TableCorruptError:
+            if patience is None:
+                clock = SystemClock()
+                age_ms = clock.now_ms() - storage.head(path).modified_ms
+                may_grow = storage.uri.startswith(_FILLED_IN_PLACE) and age_ms < _BEING_FILLED_MS
+                patience = Patience(clock, _FILLING_MS if may_grow else 0)
+            if patience.is_over:
+                raise
+            patience.pause()
 
 
 def create_alike(storage: Storage, path: str, content: bytes) -> bool:

@@ -225,8 +225,10 @@ class Timeline:
                 continue
             path = self.path(Instant(one.time, one.action, InstantState.REQUESTED))
             with suppress(ObjectNotFoundError, TableCorruptError):
-                data = storage.read(path)
-                found.append(PendingRollback(one.time, parse_rollback_plan(data, path), OWN_SYNC_MARKER in data))
+                data, plan = records.read_filled(
+                    storage, path, lambda data, path: (data, parse_rollback_plan(data, path))
+                )
+                found.append(PendingRollback(one.time, plan, OWN_SYNC_MARKER in data))
         return found
 
     def without_completed(self, time: str) -> Timeline:
@@ -357,7 +359,7 @@ class Timeline:
         path = self.path(instant)
         parse = _UNDOING[instant.action]
         try:
-            return Undone() if self.storage is None else parse(self.storage.read(path), path)
+            return Undone() if self.storage is None else records.read_filled(self.storage, path, parse)
         except (ObjectNotFoundError, TableCorruptError):
             return Undone()
 
@@ -381,14 +383,22 @@ class Timeline:
             TimelineChangedError: it is gone: somebody archived or rolled the instant back.
         """
         path = self.path(instant)
-        data = _read(storage, path)
+
+        def decode(data: bytes, path: str) -> CommitMetadata:
+            try:
+                return self.layout.decode_commit(data, path)
+            except TableCorruptError:
+                text = _decided(storage, instant)
+                if text is None or not records.is_part(data, text):
+                    raise
+                return self.layout.decode_commit(text, path)  # torn: whoever writes next makes it whole
+
         try:
-            return self.layout.decode_commit(data, path)
-        except TableCorruptError:
-            text = _decided(storage, instant)
-            if text is None or not records.is_part(data, text):
-                raise
-            return self.layout.decode_commit(text, path)  # torn: whoever writes next makes it whole
+            return records.read_filled(storage, path, decode)
+        except ObjectNotFoundError:
+            raise TimelineChangedError(
+                f"{path} is gone: it was archived or rolled back meanwhile", culprit=path, hint="run again"
+            ) from None
 
     def schema_text(self, storage: Storage) -> str | None:
         """The table's Avro schema, JSON, as the newest completed write says that says it; None if none does.
@@ -427,10 +437,9 @@ class Timeline:
             if instant.action in _REPLACING:
                 path = self.path(Instant(instant.time, instant.action, InstantState.REQUESTED))
                 try:
-                    data = storage.read(path)
+                    groups |= set(records.read_filled(storage, path, parse_requested_replace).input_groups)
                 except ObjectNotFoundError:
                     continue  # completed, rolled back or never requested since the listing
-                groups |= set(parse_requested_replace(data, path).input_groups)
         return frozenset(groups)
 
 
@@ -442,12 +451,3 @@ def _decided(storage: Storage, instant: Instant) -> bytes | None:
 
 def _not_after(time: str, as_of: str | None) -> bool:
     return as_of is None or comparable(time) <= comparable(as_of)
-
-
-def _read(storage: Storage, path: str) -> bytes:
-    try:
-        return storage.read(path)
-    except ObjectNotFoundError:
-        raise TimelineChangedError(
-            f"{path} is gone: it was archived or rolled back meanwhile", culprit=path, hint="run again"
-        ) from None

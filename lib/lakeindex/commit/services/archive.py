@@ -419,8 +419,7 @@ def _avro(storage: Storage, timeline: Timeline, instant: Instant) -> dict[str, A
     None if it is empty.
     """
     path = timeline.path(instant)
-    data = storage.read(path)
-    return avro_record(data, path) if data else None
+    return records.read_filled(storage, path, lambda data, path: avro_record(data, path) if data else None)
 
 
 class TimelineArchive(Protocol):

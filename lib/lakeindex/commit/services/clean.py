@@ -203,7 +203,7 @@ def _saved_files(table: Table, timeline: Timeline) -> frozenset[str]:
     for one in timeline.completed:
         if one.action == names.SAVEPOINT:
             path = timeline.path(one)
-            savepoint = parse_savepoint(table.storage.read(path), path)
+            savepoint = records.read_filled(table.storage, path, parse_savepoint)
             saved |= {_joined(partition, name) for partition, files in savepoint.files.items() for name in files}
     return frozenset(saved)
 
@@ -230,8 +230,7 @@ def _finish(context: WriteContext, lock: TableLock, timeline: Timeline, time: st
     storage = context.storage
     path = timeline.path(Instant(time, names.CLEAN, InstantState.REQUESTED))
     try:
-        data = storage.read(path)
-        plan = parse_clean_plan(data, path)
+        data, plan = records.read_filled(storage, path, lambda data, path: (data, parse_clean_plan(data, path)))
     except ObjectNotFoundError:
         _drop_orphaned(context, timeline, time)
         return False

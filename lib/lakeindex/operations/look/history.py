@@ -21,6 +21,7 @@ from lakeindex.timeline.avro_instants import (
     parse_rollback_plan,
     parse_savepoint,
 )
+from lakeindex.timeline.records import read_filled
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import BATCH_KEY, RUN_KEY
 
@@ -148,21 +149,21 @@ def _entry(table: Table, timeline: Timeline, instant: Instant) -> HistoryEntry:
 
 def _of_service(entry: HistoryEntry, table: Table, path: str, action: str) -> HistoryEntry:
     if action == instants.ROLLBACK:
-        rollback = parse_rollback_metadata(table.storage.read(path), path)
+        rollback = read_filled(table.storage, path, parse_rollback_metadata)
         return replace(entry, target=rollback.instant_time, files_removed=_count(rollback.deleted))
     if action == instants.CLEAN:
-        return replace(entry, files_removed=_count(parse_clean_metadata(table.storage.read(path), path).deleted))
+        return replace(entry, files_removed=_count(read_filled(table.storage, path, parse_clean_metadata).deleted))
     if action == instants.SAVEPOINT:
-        parse_savepoint(table.storage.read(path), path)
+        read_filled(table.storage, path, parse_savepoint)
     return entry
 
 
 def _of_pending(entry: HistoryEntry, table: Table, timeline: Timeline, instant: Instant) -> HistoryEntry:
     path = timeline.path(replace(instant, state=InstantState.REQUESTED))
     if instant.action == instants.ROLLBACK:
-        return replace(entry, target=parse_rollback_plan(table.storage.read(path), path).instant_time)
+        return replace(entry, target=read_filled(table.storage, path, parse_rollback_plan).instant_time)
     if instant.action in (instants.REPLACE_COMMIT, instants.CLUSTERING):
-        return replace(entry, operation=parse_requested_replace(table.storage.read(path), path).operation)
+        return replace(entry, operation=read_filled(table.storage, path, parse_requested_replace).operation)
     return entry
 
 

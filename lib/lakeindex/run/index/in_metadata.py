@@ -11,20 +11,21 @@ committed meanwhile, sees it by the names of the files, and reads them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 
-from lakeindex.errors import MetadataTableError, OptionError, TableCorruptError
+from lakeindex.errors import IndexChangedError, MetadataTableError, ObjectNotFoundError, OptionError, TableCorruptError
 from lakeindex.format.instants import RESTORE, ROLLBACK
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.index.locations.contract import Found, StoredIndex
 from lakeindex.index.locations.store_context import NOTHING_COMPLETED, LogView
 from lakeindex.metadata.group_changes import is_partitioned
 from lakeindex.metadata.indexes.record_index import find_locations
-from lakeindex.metadata.metadata_table import RECORD_INDEX
+from lakeindex.metadata.metadata_table import RECORD_INDEX, MetadataTable
 from lakeindex.metadata.reading import USE_METADATA_OPTION, MetadataView
 from lakeindex.metadata_upkeep.index_entries import (
     BUILD_ANEW,
@@ -55,10 +56,12 @@ class MetadataRecordStore:
     Attributes:
         view: the metadata table; it has a record index.
         by_partition: keys are unique in their partition only.
+        now: the metadata table as the table's properties say now.
     """
 
     view: MetadataView
     by_partition: bool
+    now: Callable[[], MetadataTable | None]
 
     def check(self, partitions: Iterable[str]) -> None:
         """Make sure that it can answer.
@@ -67,9 +70,14 @@ class MetadataRecordStore:
             partitions: partitions of the table in which there are files.
 
         Raises:
+            IndexChangedError: somebody takes it away, or makes it anew.
             MetadataTableError: its form is not that of the table's index, or it was not kept up.
             TableCorruptError: it is damaged.
         """
+        with self.while_it_stays():
+            self._check(partitions)
+
+    def _check(self, partitions: Iterable[str]) -> None:
         self.view.check_told()
         groups = self.view.slices(RECORD_INDEX)
         wanted = frozenset(partitions)
@@ -97,14 +105,42 @@ class MetadataRecordStore:
             partition: partition of all of them; None under a global index.
 
         Raises:
+            IndexChangedError: somebody takes it away, or makes it anew.
             TableCorruptError: it is damaged.
         """
-        found = find_locations(self.view, keys, partition if self.by_partition else None)
+        with self.while_it_stays():
+            found = find_locations(self.view, keys, partition if self.by_partition else None)
         numbers = pa.array(found.numbers)
         return Found(
             found.rows,
             pa.array([one.partition for one in found.locations], pa.string()).take(numbers),
             pa.array([one.file_id for one in found.locations], pa.string()).take(numbers),
+        )
+
+    @contextmanager
+    def while_it_stays(self) -> Iterator[None]:
+        """What is read here counts if the properties name the index afterwards: who drops it takes it off there first,
+        then removes its files one by one. A key is looked for by the number of file groups, and is nowhere if some of
+        them, or the newest logs, are gone.
+        """
+        try:
+            yield
+        except (MetadataTableError, TableCorruptError, ObjectNotFoundError):
+            self._check_named()
+            if self.view.table.load_timeline() == self.view.timeline:
+                raise
+            raise self._changed("another writer has changed it") from None
+        self._check_named()
+
+    def _check_named(self) -> None:
+        now = self.now()
+        if now is None or RECORD_INDEX not in now.partitions:
+            raise self._changed("another writer has taken it away")
+
+    def _changed(self, why: str) -> IndexChangedError:
+        folder = self.view.table.folder(RECORD_INDEX)
+        return IndexChangedError(
+            f"the record index in {folder} cannot be read: {why} meanwhile", culprit=folder, hint="run again"
         )
 
 
@@ -132,7 +168,7 @@ def metadata_store(table: Table, timeline: Timeline, index: StoredIndex) -> Meta
             hint=f"leave the option out, or take the index away: `lakeindex metadata drop TABLE --partition "
             f"{index.metadata_partition}`, then `lakeindex index build TABLE`",
         )
-    return MetadataRecordStore(view, not index.spec.is_global)
+    return MetadataRecordStore(view, not index.spec.is_global, table.metadata_table_now)
 
 
 def opened_metadata_store(uri: str, config: WriteConfig, index: StoredIndex) -> MetadataRecordStore:
@@ -158,7 +194,8 @@ class MetadataSession(IndexSession):
         table = Table.at(self._spec.table_uri, use_metadata=self._spec.config.use_metadata)
         store = metadata_store(table, batch.snapshot.timeline, self._stored)
         store.check(file.partition_path for file in batch.files)
-        self._check_entries(table, store, batch)
+        with store.while_it_stays():
+            self._check_entries(table, store, batch)
         return StoreRef(NOTHING_COMPLETED, LogView(""), in_metadata=True)
 
     def _check_entries(self, table: Table, store: MetadataRecordStore, batch: AskedBatch) -> None:
