@@ -181,7 +181,7 @@ def _content(table: Table, timeline: Timeline, instant: Instant) -> object:
             return timeline.commit_metadata(table.storage, instant)
         parse = _PARSERS.get(instant.action)
         path = timeline.path(instant)
-        return None if parse is None else parse(table.storage.read(path), path)
+        return None if parse is None else read_filled(table.storage, path, parse)
     except TableCorruptError as error:
         return Violation.of(Broken.COMMIT, error, instant.time)
     except (ObjectNotFoundError, TimelineChangedError):

@@ -38,6 +38,7 @@ from lakeindex.format.log_blocks import (
 )
 from lakeindex.storage.port import ObjectMeta, Storage
 from lakeindex.timeline import lsm_archive as lsm
+from lakeindex.timeline import records
 from lakeindex.timeline.avro_instants import DECODE_ERRORS, NOTHING_UNDONE, Undone, parse_undone, undone_by_rollback
 from lakeindex.timeline.avro_schemas import check_bounded
 from lakeindex.timeline.lsm_archive import ArchivedInstant
@@ -216,13 +217,14 @@ class _Log:
 
 
 def _read_log_uncached(log: _Log) -> ArchivedLog:
-    path = log.found.path
-    data = log.storage.read(path)
-    if path.endswith(lsm.SUFFIX):
-        said = [_said_by_row(row, path) for row in lsm.parse_rows(data, path)]
-    else:
-        said = parse_avro_records(data, path, _said_by)
+    said = records.read_filled(log.storage, log.found.path, _parsed)
     return ArchivedLog(frozenset().union(*(one.writes for one in said)), Undone.joined(one.undone for one in said))
+
+
+def _parsed(data: bytes, path: str) -> list[ArchivedLog]:
+    if path.endswith(lsm.SUFFIX):
+        return [_said_by_row(row, path) for row in lsm.parse_rows(data, path)]
+    return parse_avro_records(data, path, _said_by)
 
 
 _read_log = lru_cache(maxsize=_LOGS_KEPT)(_read_log_uncached)
