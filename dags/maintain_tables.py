@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 
-from lakeindex.airflow.maintenance import maintenance_dag
+from lakeindex.airflow.dags import maintenance_dag
 from lakeindex.airflow.tables import project_root, tables_folder
 
 ROOT = project_root(__file__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakeindex.airflow.dag import manual_dag, table_dag
+from lakeindex.airflow.dags import manual_dag, table_dag
 from lakeindex.airflow.tables import project_root, read_tables, tables_folder
 
 ROOT = project_root(__file__)

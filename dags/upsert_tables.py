@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakeindex.airflow.many import tables_dag
+from lakeindex.airflow.dags import tables_dag
 from lakeindex.airflow.tables import project_root, tables_folder
 
 ROOT = project_root(__file__)

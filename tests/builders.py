@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.api.table import LakeTable
+from lakeindex.options.option import TABLE_VERSION_OPTION
 from lakeindex.options.parse import parse_create_options
-from lakeindex.options.values import TABLE_VERSION_OPTION
 from lakeindex.storage import open_storage
 from lakeindex.table.create import CreateSpec, create_table, table_name_of
 from lakeindex.table.handle import Table

@@ -11,10 +11,9 @@ from playwright.sync_api import Browser, FloatRect
 
 from lakeindex.cli.demo import play
 from lakeindex.operations.look.report_history import table_report
-from lakeindex.report.history_page import render_history
+from lakeindex.report.contents import PastRun, RunReport, SizeBin
 from lakeindex.report.make_report import advise
-from lakeindex.report.page import render_page
-from lakeindex.report.run_report import PastRun, RunReport, SizeBin
+from lakeindex.report.page import render_history, render_page
 from tests.browser.pictures import look, show
 
 pytestmark = pytest.mark.browser

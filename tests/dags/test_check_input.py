@@ -158,7 +158,7 @@ def test_errors_of_the_machine_are_told_in_our_words_and_what_cannot_be_told_hid
 ) -> None:
     from airflow.sdk.exceptions import AirflowFailException
 
-    from lakeindex.airflow.failures import told_failures
+    from lakeindex.airflow.operator import told_failures
     from lakeindex.errors import StorageError
 
     class Deaf:

@@ -162,7 +162,7 @@ def test_a_commit_that_was_rolled_back_has_no_changes(feed: Feed) -> None:
 
 def test_a_run_that_changes_nothing_tells_nothing_and_neither_does_one_of_a_commit_that_is_gone(feed: Feed) -> None:
     from lakeindex.airflow.assets import tell_what_was_done
-    from lakeindex.airflow.dag_plan import DagPlan
+    from lakeindex.airflow.plan import DagPlan
 
     feed.upsert(a="1")
     feed.upsert()

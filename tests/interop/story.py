@@ -13,7 +13,7 @@ import pyarrow as pa
 from hudi import HudiQueryType, HudiReadOptions, HudiTableBuilder
 
 from lakeindex.operations.metadata import metadata_verify
-from lakeindex.options.values import TABLE_VERSION_OPTION
+from lakeindex.options.option import TABLE_VERSION_OPTION
 from tests.interop import ours
 from tests.interop.hudi_client import HudiServer, keep_options
 from tests.interop.rows import Layout, Replay, assert_state, make_row, make_table

@@ -21,7 +21,7 @@ for _name in (
     "showing.results",
     "conductor.upsert",
     "tasks.local_runner",
-    "report.kept",
+    "report.make_report",
     "operations.maintain",
 ):
     import_module(f"lakeindex.{_name}")

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from airflow.sdk import Asset, AssetAlias
 
-from lakeindex.airflow.dag_plan import DagPlan
 from lakeindex.airflow.funnel import fates, funnel_text
+from lakeindex.airflow.plan import DagPlan
 from lakeindex.errors import LakeIndexError, UsageError
 from lakeindex.storage.paths import file_uri, plain
 

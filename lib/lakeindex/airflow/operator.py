@@ -1,10 +1,14 @@
-"""Operators that submit a job of the library, understand what it left behind and link to the plugin's pages on it."""
+"""Operators that submit a job of the library, understand what it left behind and link to the plugin's pages on it.
+
+A task fails for good if trying again would not help, and never without a word in the report tab.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
@@ -15,16 +19,48 @@ from airflow.providers.standard.hooks.subprocess import SubprocessHook
 from airflow.sdk import BaseOperatorLink
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-from lakeindex.airflow.dag_plan import DagPlan
-from lakeindex.airflow.failures import told_failures
+from lakeindex.airflow.plan import DagPlan
 from lakeindex.airflow.tables import LOCAL
-from lakeindex.errors import code_may_pass
+from lakeindex.errors import code_may_pass, described, in_our_words, may_pass, noted
 from lakeindex.model import IndexType
 from lakeindex.pipeline import STAGE_TITLES, Stage, stages_for
 from lakeindex.runners.spark_settings import FAST_WORKERS
 
 if TYPE_CHECKING:
     from lakeindex.telemetry.lineage import LineageFacets
+
+#: Key of the XCom by which the report tab finds why a task failed that no job could say it for.
+ERROR_KEY: Final = "lakeindex_error"
+
+
+@contextmanager
+def told_failures(context: Any) -> Iterator[None]:
+    """Leave what goes wrong inside as XCom, for the report tab, and fail the task as it deserves.
+
+    Raises:
+        AirflowFailException: trying again would not help.
+        LakeIndexError: it may pass, like a store that does not answer: Airflow tries again.
+    """
+    try:
+        yield
+    except AirflowSkipException:
+        raise
+    except Exception as raised:
+        ours = in_our_words(raised)
+        passes = may_pass(ours or raised) and not isinstance(raised, AirflowFailException)
+        said = {**described(raised), "transient": passes}
+        left = noted(
+            "the report tab will not say why this failed",
+            lambda: context["ti"].xcom_push(key=ERROR_KEY, value=said),
+        )
+        for note in left:
+            print(note)  # noqa: T201 - Airflow's task log is stdout
+        if ours is None or (passes and ours is raised):
+            raise
+        if passes:
+            raise ours from raised
+        raise AirflowFailException(str(ours)) from raised
+
 
 PLAN_TASK: Final = "check_input"
 #: Key of the XCom by which the report tab finds a run: the plan, of whatever task of whatever DAG.

@@ -13,9 +13,8 @@ from urllib.parse import quote
 
 from airflow.plugins_manager import AirflowPlugin
 
-from lakeindex.airflow.dag_plan import DagPlan
-from lakeindex.airflow.failures import ERROR_KEY
-from lakeindex.airflow.operator import PLAN_KEY, PREFIX, base_path, history_url, report_url
+from lakeindex.airflow.operator import ERROR_KEY, PLAN_KEY, PREFIX, base_path, history_url, report_url
+from lakeindex.airflow.plan import DagPlan
 from lakeindex.errors import LakeIndexError
 
 #: Plans that are looked through for the tables of a DAG; each run has one for every table.
@@ -129,7 +128,7 @@ def history_of(dag_id: str, plans: Sequence[DagPlan], wanted: str = "") -> str:
     if len(shown) != 1:
         return history_list(dag_id, [Link(one.table, history_url(dag_id, one.uri)) for one in shown])
     from lakeindex.operations.look.report_history import table_report
-    from lakeindex.report.history_page import render_history
+    from lakeindex.report.page import render_history
 
     try:
         return render_history(table_report(shown[0].uri, shown[0].checkpoints))

@@ -8,10 +8,8 @@ from typing import Any, Final
 from airflow.sdk import AssetAlias
 
 from lakeindex.airflow.assets import TABLES_ALIAS, tell_what_was_done
-from lakeindex.airflow.dag_plan import DagPlan
-from lakeindex.airflow.failures import told_failures
-from lakeindex.airflow.operator import PLAN_KEY, RETRIES, RUN_SUMMARY, SPARK_CONF, WHOLE_RUN, JobOperator
-from lakeindex.airflow.plan_run import refuse_backfill
+from lakeindex.airflow.operator import PLAN_KEY, RETRIES, RUN_SUMMARY, SPARK_CONF, WHOLE_RUN, JobOperator, told_failures
+from lakeindex.airflow.plan import DagPlan, refuse_backfill
 from lakeindex.airflow.tables import LOCAL, SINGLE
 from lakeindex.errors import UsageError
 from lakeindex.model import BATCH_OPERATIONS, Operation

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lakeindex.api.batch_data import BatchData, schema_of, uri_text
 from lakeindex.errors import OptionError, UsageError, door
+from lakeindex.options.option import INDEX_OPTION, TABLE_VERSION_OPTION
 from lakeindex.options.parse import Options, option_texts, parse_create_options
-from lakeindex.options.values import INDEX_OPTION, TABLE_VERSION_OPTION
 from lakeindex.storage.options import StoreOptions, using
 
 if TYPE_CHECKING:

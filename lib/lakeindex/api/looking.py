@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from lakeindex.operations.look.inspect import TableInspection
     from lakeindex.operations.look.live_files import LiveFiles, LivePartitions
     from lakeindex.report.compared_runs import Comparison
-    from lakeindex.report.run_report import RunReport
-    from lakeindex.report.table_report import TableReport
+    from lakeindex.report.contents import RunReport, TableReport
     from lakeindex.run.summary import RunSummary
 
 
@@ -154,7 +153,7 @@ def report(
     Raises:
         UsageError: there is no such finished run.
     """
-    from lakeindex.report.kept import find_report
+    from lakeindex.report.make_report import find_report
 
     if run is None:
         return find_report(table.uri, run_folders(checkpoints, table.uri))
@@ -200,7 +199,7 @@ def compare(
         UsageError: as of :meth:`report`.
     """
     from lakeindex.report.compared_runs import compare as compared
-    from lakeindex.report.kept import find_report
+    from lakeindex.report.make_report import find_report
 
     one, other = (find_report(_run_folder(table, run, checkpoints)) for run in (first, second))
     return compared(one, other)

@@ -9,8 +9,7 @@ from lakeindex.api.arguments import OnConflict, ReplaceArguments, RunArguments, 
 from lakeindex.api.batch_data import BatchData, PathText, names_of, uri_text
 from lakeindex.api.changes import applied_until, run_apply
 from lakeindex.api.own_stores import in_its_stores
-from lakeindex.api.run import run, run_delete_partitions, with_conflict
-from lakeindex.api.where import run_where
+from lakeindex.api.run import run, run_delete_partitions, run_where, with_conflict
 from lakeindex.errors import UsageError, doors
 from lakeindex.model import Change, Operation
 

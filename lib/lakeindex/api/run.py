@@ -1,4 +1,7 @@
-"""One batch, all stages: what :meth:`LakeTable.upsert`, :meth:`LakeTable.delete` and the command line call."""
+"""One batch, all stages: what the methods of a table that write, and the command line, call.
+
+Rows that a condition chooses are a batch, too: :func:`run_where`.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +21,22 @@ from lakeindex.api.arguments import (
 )
 from lakeindex.api.batch_data import BatchData, run_folders, with_inputs
 from lakeindex.errors import OptionError, QuarantineExceededError, UsageError, door
-from lakeindex.model import Operation
-from lakeindex.options.parse import Options, is_same_value, option_texts, parse_options
-from lakeindex.options.types import DuplicatePolicy, PartialUpdate, ReportFormat, SchemaMode
-from lakeindex.options.values import (
+from lakeindex.model import Change, Operation
+from lakeindex.options.option import (
     CONDITION_OPTIONS,
     DUPLICATES_OPTION,
     MERGE_OPTION,
     PARTIAL_OPTION,
     SCHEMA_MODE_OPTION,
 )
+from lakeindex.options.parse import Options, is_same_value, option_texts, parse_options
+from lakeindex.options.types import DuplicatePolicy, PartialUpdate, ReportFormat, SchemaMode
 from lakeindex.pipeline import run_id_of
 from lakeindex.storage.paths import absolute
 from lakeindex.time_spent import accounting, loading
 
 if TYPE_CHECKING:
+    from lakeindex.predicates.predicate import Condition
     from lakeindex.run.spec import RunSpec
     from lakeindex.run.summary import RunSummary
     from lakeindex.tasks.runner import Runner
@@ -131,7 +135,7 @@ class Request:
     def _watched(self, with_batch: Callable[[RunSpec], RunSpec], work: Callable[[RunSpec], RunSummary]) -> RunSummary:
         """The run, and what is told and kept of it."""
         with loading():
-            from lakeindex.report.kept import keep_report
+            from lakeindex.report.make_report import keep_report
             from lakeindex.run.retention import end_run
             from lakeindex.run.run_folders import begin_run
             from lakeindex.telemetry.observer import RunObserver
@@ -304,3 +308,51 @@ def chosen_runner(slots: int, arguments: RunnerArguments) -> Runner:
 
         return SparkRunner(spark_session(asked["master"]), slots, progress_of(asked["progress"]))
     raise OptionError(f"no runner {runner!r}", culprit=runner, hint="valid: local | spark")
+
+
+_HUDIS = {Change.DELETE: Operation.DELETE, Change.UPDATE: Operation.UPSERT, Change.REPLACE: Operation.UPSERT}
+
+
+@door
+@accounting()
+def run_where(
+    uri: str,
+    change: Change,
+    where: Condition,
+    *,
+    values: Mapping[str, Any] | None = None,
+    data: BatchData = None,
+    **arguments: Unpack[RunArguments],
+) -> RunSummary:
+    """Delete, update or replace the rows that meet a condition.
+
+    Args:
+        uri: the table.
+        change: what is done with them.
+        where: SQL-like text, or a pyarrow expression.
+        values: of an update, the new values by column.
+        data: the rows that come, if the others are replaced.
+        **arguments: as of :class:`lakeindex.api.arguments.RunArguments`.
+
+    Raises:
+        LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
+    """
+    with loading():
+        from lakeindex.operations.change_by_condition import change_rows
+        from lakeindex.run.chosen_rows import ChosenRows
+
+    if where is None or (isinstance(where, str) and not where.strip()):
+        raise UsageError(
+            f"there is no condition for the {change}",
+            culprit="where",
+            hint="where='true' means all rows; truncate deletes them",
+        )
+    if change is Change.UPDATE and not isinstance(values, Mapping):
+        hint = "give a dict: set={'column': value}"
+        raise UsageError(f"the new values cannot be {values!r}", culprit="set", hint=hint)
+    told = tuple((name, repr(value)) for name, value in (values or {}).items())
+    request = Request.of(uri, _HUDIS[change], arguments, chosen=ChosenRows(change, where, str(where), told))
+    return request.done(
+        lambda begun: change_rows(begun, request.runner, values, dry_run=request.dry_run),
+        *((data,) if change is Change.REPLACE else ()),
+    )

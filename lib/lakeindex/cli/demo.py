@@ -22,10 +22,10 @@ from lakeindex.errors import InvariantError, UsageError
 from lakeindex.options.types import ReportFormat
 from lakeindex.pipeline import Stage
 from lakeindex.report.make_report import PAGE_FILE
-from lakeindex.showing.grid import escape
 from lakeindex.showing.json_result import JsonResult
 from lakeindex.showing.notebook import Screen
 from lakeindex.showing.results import show_check, show_run
+from lakeindex.showing.text import escape
 
 if TYPE_CHECKING:
     from lakeindex.api.table import LakeTable

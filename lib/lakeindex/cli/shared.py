@@ -2,7 +2,7 @@
 
 Completion reads the lists in memory and names on the local disk, and nothing else. Results are drawn by rich on a
 terminal; for a pipe rich is not loaded. Texts have rich's marks (``[bold]``, ``[red]``); foreign ones go through
-:func:`lakeindex.showing.grid.escape`. On a pipe a line is a line, however long: nothing is folded, and no window's
+:func:`lakeindex.showing.text.escape`. On a pipe a line is a line, however long: nothing is folded, and no window's
 width counts.
 """
 
@@ -25,9 +25,9 @@ from lakeindex.options.option import Option
 from lakeindex.options.option_table import CREATE_OPTIONS, OPTIONS
 from lakeindex.options.parse import parse_options
 from lakeindex.pipeline import SUMMARY_FILE
-from lakeindex.showing.grid import Grid, unmarked
 from lakeindex.showing.json_result import JsonResult
 from lakeindex.showing.notebook import Screen, shower
+from lakeindex.showing.text import Grid, unmarked
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakeindex.errors import OptionError
-from lakeindex.options.option import Option, OptionArea
+from lakeindex.options.option import FLAG, Option, OptionArea, flag
 from lakeindex.options.types import WriteConfig
-from lakeindex.options.values import FLAG, flag
 
 USE_METADATA_OPTION: Final = "hoodie.bloom.index.use.metadata"
 

@@ -17,8 +17,7 @@ from typing import Final, TypeAlias
 
 from lakeindex.errors import OptionError
 from lakeindex.model import IndexSpec, IndexType
-from lakeindex.options.option import Bound, Option, OptionArea
-from lakeindex.options.values import listed, some_text, whole
+from lakeindex.options.option import Bound, Option, OptionArea, listed, some_text, whole
 
 COUNT_OPTION: Final = "hoodie.bucket.index.num.buckets"
 FIELDS_OPTION: Final = "hoodie.bucket.index.hash.field"

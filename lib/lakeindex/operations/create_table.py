@@ -27,8 +27,8 @@ from lakeindex.model import IndexSpec, IndexType, KeyGeneratorType
 from lakeindex.operations.look.inspect import Column
 from lakeindex.operations.look.live_files import columns_of
 from lakeindex.operations.schema_text import is_schema_text, schema_from_text
+from lakeindex.options.option import TABLE_VERSION_OPTION, TIMEBASED_PREFIX
 from lakeindex.options.types import CreateConfig, CsvFormat, InputFormat, WriteConfig
-from lakeindex.options.values import TABLE_VERSION_OPTION, TIMEBASED_PREFIX
 from lakeindex.showing.json_result import TableResult
 from lakeindex.stages.stage_input.input_pieces import read_columns
 from lakeindex.stages.stage_input.inputs import TEXT_SUFFIXES, find_inputs

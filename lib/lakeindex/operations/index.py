@@ -61,7 +61,7 @@ class IndexBuilt(TableResult):
         seconds: wall time.
     """
 
-    shown_by: ClassVar[str] = "upkeep:show_index_built"
+    shown_by: ClassVar[str] = "results:show_index_built"
 
     index_type: str
     generation: str
@@ -82,7 +82,7 @@ class IndexDropped(TableResult):
         bytes: size of what was removed.
     """
 
-    shown_by: ClassVar[str] = "upkeep:show_index_dropped"
+    shown_by: ClassVar[str] = "results:show_index_dropped"
 
     index_type: str
     was_built: bool
@@ -124,7 +124,7 @@ class IndexStatus(TableResult):
             which our own store is not used.
     """
 
-    shown_by: ClassVar[str] = "upkeep:show_index_status"
+    shown_by: ClassVar[str] = "results:show_index_status"
 
     index_type: str
     is_bound: bool
@@ -454,7 +454,7 @@ class IndexVerified(TableResult):
         seconds: wall time.
     """
 
-    shown_by: ClassVar[str] = "upkeep:show_index_verified"
+    shown_by: ClassVar[str] = "results:show_index_verified"
 
     index_type: str
     ok: bool

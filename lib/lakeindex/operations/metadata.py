@@ -212,7 +212,7 @@ class MetadataBuilt(TableResult):
         seconds: wall time.
     """
 
-    shown_by: ClassVar[str] = "upkeep:show_metadata_built"
+    shown_by: ClassVar[str] = "results:show_metadata_built"
 
     built: tuple[str, ...]
     partitions: tuple[str, ...]
@@ -229,7 +229,7 @@ class MetadataDropped(TableResult):
         left: partitions that are left.
     """
 
-    shown_by: ClassVar[str] = "upkeep:show_metadata_dropped"
+    shown_by: ClassVar[str] = "results:show_metadata_dropped"
 
     dropped: tuple[str, ...]
     left: tuple[str, ...]
@@ -267,7 +267,7 @@ class MetadataStatus(TableResult):
         last_instant: the newest instant that it knows.
     """
 
-    shown_by: ClassVar[str] = "upkeep:show_metadata_status"
+    shown_by: ClassVar[str] = "results:show_metadata_status"
 
     version: int
     partitions: tuple[MetadataPartitionStatus, ...]
@@ -378,7 +378,7 @@ class MetadataVerified(TableResult):
         seconds: wall time.
     """
 
-    shown_by: ClassVar[str] = "upkeep:show_metadata_verified"
+    shown_by: ClassVar[str] = "results:show_metadata_verified"
 
     ok: bool
     files: int

@@ -57,7 +57,7 @@ class IndexMigrated(TableResult):
         notes: what was done to other writers' instants.
     """
 
-    shown_by: ClassVar[str] = "upkeep:show_index_migrated"
+    shown_by: ClassVar[str] = "results:show_index_migrated"
 
     before: str
     index_type: str

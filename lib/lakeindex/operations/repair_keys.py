@@ -281,7 +281,7 @@ class KeysRepaired(JsonResult):
         notes: information for the caller.
     """
 
-    shown_by: ClassVar[str] = "upkeep:show_repaired"
+    shown_by: ClassVar[str] = "results:show_repaired"
 
     uri: str
     scope: str

@@ -314,7 +314,7 @@ class RescaleSummary(TableResult):
         notes: what was done to other writers' instants.
     """
 
-    shown_by: ClassVar[str] = "upkeep:show_rescaled"
+    shown_by: ClassVar[str] = "results:show_rescaled"
 
     instant: str | None
     noop: bool

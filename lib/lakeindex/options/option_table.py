@@ -1,4 +1,5 @@
-"""The table of options: each is typed once, in one row.
+"""The table of options: each is typed once, in one row; and which lock providers of Hudi are supported, with which
+settings.
 
 Users give ``-o key=value`` pairs under Hudi's ``hoodie.*`` names (``lakeindex.*`` for what Hudi does not have).
 ``OPTIONS`` (for writes) and ``CREATE_OPTIONS`` (for ``create``) are the single lists: the parsers, the error messages
@@ -14,37 +15,9 @@ from dataclasses import fields, replace
 from importlib.util import find_spec
 from typing import Any, Final
 
+from lakeindex.errors import OptionError
 from lakeindex.model import INDEX_ALIASES, IndexType, KeyGeneratorType, MergeMode
-from lakeindex.options.locks import (
-    MODE_OPTION,
-    PATH_OPTION,
-    PROVIDER_OPTION,
-    RENEWAL_OPTION,
-    VALIDITY_OPTION,
-    lock_provider,
-)
-from lakeindex.options.option import Option, OptionArea
-from lakeindex.options.types import (
-    BulkSort,
-    Codec,
-    ConcurrencyMode,
-    Config,
-    CreateConfig,
-    DuplicatePolicy,
-    FilterSizing,
-    FilterType,
-    InputFormat,
-    LockProvider,
-    MetadataTablePolicy,
-    PartialUpdate,
-    ReportFormat,
-    SchemaMode,
-    StagedCodec,
-    UnknownProperties,
-    Version10,
-    WriteConfig,
-)
-from lakeindex.options.values import (
+from lakeindex.options.option import (
     CONDITION_OPTIONS,
     CSV_DELIMITER_OPTION,
     DUPLICATES_OPTION,
@@ -65,6 +38,8 @@ from lakeindex.options.values import (
     TIMESTAMP_ZONE_OPTION,
     UNKNOWN_PROPERTIES_OPTION,
     VERSION10_OPTION,
+    Option,
+    OptionArea,
     choice_of,
     csv_character,
     csv_quote,
@@ -84,6 +59,91 @@ from lakeindex.options.values import (
     typed_fields,
     whole,
 )
+from lakeindex.options.types import (
+    BulkSort,
+    Codec,
+    ConcurrencyMode,
+    Config,
+    CreateConfig,
+    DuplicatePolicy,
+    FilterSizing,
+    FilterType,
+    InputFormat,
+    LockProvider,
+    MetadataTablePolicy,
+    PartialUpdate,
+    ReportFormat,
+    SchemaMode,
+    StagedCodec,
+    UnknownProperties,
+    Version10,
+    WriteConfig,
+)
+
+PROVIDER_OPTION: Final = "hoodie.write.lock.provider"
+MODE_OPTION: Final = "hoodie.write.concurrency.mode"
+PATH_OPTION: Final = "hoodie.write.lock.filesystem.path"
+VALIDITY_OPTION: Final = "hoodie.write.lock.storage.validity.timeout.secs"
+RENEWAL_OPTION: Final = "hoodie.write.lock.storage.renew.interval.secs"
+
+REFUSED_PROVIDERS: Final[dict[str, str]] = {
+    "ZookeeperBasedLockProvider": "it needs a ZooKeeper",
+    "ZookeeperBasedImplicitBasePathLockProvider": "it needs a ZooKeeper",
+    "HiveMetastoreBasedLockProvider": "it needs a Hive metastore",
+    "DynamoDBBasedLockProvider": "it needs a DynamoDB",
+    "DynamoDBBasedImplicitPartitionKeyLockProvider": "it needs a DynamoDB",
+    "InProcessLockProvider": "it locks one process of Java",
+    "NoopLockProvider": "it locks nothing",
+}
+"""Hudi's other providers by the last part of their class, and why there is no taking part in them."""
+
+_RENEWALS: Final = 10
+
+
+def lock_provider(text: str) -> LockProvider:
+    """A provider by its Java class. Raises: OptionError: one of Hudi's that is not taken part in."""
+    name = text.strip()
+    if name in tuple(LockProvider):
+        return LockProvider(name)
+    why = REFUSED_PROVIDERS.get(name.rpartition(".")[2])
+    if why is None:
+        raise ValueError(text)
+    raise OptionError(
+        f"option {PROVIDER_OPTION} cannot be {name!r}: {why}, and lakeindex takes no part in it",
+        culprit=PROVIDER_OPTION,
+        hint=f"valid: {' | '.join(LockProvider)}, in Hudi's writers, too",
+    )
+
+
+def check_locks(config: WriteConfig) -> None:
+    """Settings that contradict each other. Raises: OptionError."""
+    provider, mode = config.lock_provider, config.concurrency_mode
+    if provider is None and mode is ConcurrencyMode.OPTIMISTIC:
+        raise OptionError(
+            f"option {MODE_OPTION}={mode} needs a lock",
+            culprit=MODE_OPTION,
+            hint=f"give {PROVIDER_OPTION}, the same as Hudi's writers: {' | '.join(LockProvider)}",
+        )
+    if provider is not None and mode is ConcurrencyMode.SINGLE_WRITER:
+        raise OptionError(
+            f"option {MODE_OPTION}={mode} contradicts {PROVIDER_OPTION}: Hudi then takes no lock",
+            culprit=MODE_OPTION,
+            hint=f"leave one of the two out, or give {ConcurrencyMode.OPTIMISTIC}",
+        )
+    if config.lock_path is not None and provider is not LockProvider.FILE_SYSTEM:
+        raise OptionError(
+            f"option {PATH_OPTION} has no meaning without {PROVIDER_OPTION}={LockProvider.FILE_SYSTEM}",
+            culprit=PATH_OPTION,
+            hint="give both, as in Hudi's writers",
+        )
+    if config.lock_validity_seconds < _RENEWALS * config.lock_renew_seconds:
+        raise OptionError(
+            f"option {VALIDITY_OPTION}={config.lock_validity_seconds} is less than {_RENEWALS} times "
+            f"{RENEWAL_OPTION}={config.lock_renew_seconds}",
+            culprit=VALIDITY_OPTION,
+            hint="Hudi refuses that, too: raise the one or lower the other",
+        )
+
 
 KEY_OPTIONS: Final = "key_options"
 """Field of the options that say how keys are made: they are kept as they are, under Hudi's names."""

@@ -12,17 +12,16 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from lakeindex.errors import OptionError
 from lakeindex.model import IndexSpec, IndexType
-from lakeindex.options.locks import check_locks
-from lakeindex.options.option import Option
+from lakeindex.options.option import NULL_FOR_MISSING_OPTION, PARTIAL_OPTION, TIMEBASED_PREFIX, Option
 from lakeindex.options.option_table import (
     BY_KEY,
     CREATE_BY_KEY,
     KEY_OPTIONS,
     KIND_AREAS,
     OPTIONS,
+    check_locks,
 )
 from lakeindex.options.types import Config, CreateConfig, PartialUpdate, WriteConfig
-from lakeindex.options.values import NULL_FOR_MISSING_OPTION, PARTIAL_OPTION, TIMEBASED_PREFIX
 
 _TASKS_BY_COST: Final = (
     "work is divided into tasks by its estimated cost; lakeindex.parallelism limits the tasks that run at once"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from lakeindex.report.run_report import STEPS_OF_FATES, FunnelStep, PastRun, RangeMap, RunReport, SizeBin
+from lakeindex.report.contents import STEPS_OF_FATES, FunnelStep, PastRun, RangeMap, RunReport, SizeBin
 from lakeindex.run.summary import OUTSIDE, STARTUP, WAITING, RunSummary
 from lakeindex.showing.text import human_bytes, human_count
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from lakeindex.report.contents import RunReport
 from lakeindex.report.make_report import pairs_kept
-from lakeindex.report.run_report import RunReport
 from lakeindex.run.summary import StageSummary
 from lakeindex.showing.json_result import SCHEMA_VERSION, JsonResult
 

@@ -1,4 +1,4 @@
-"""A run's report, made from what its stages left in the run folder."""
+"""A run's report, made from what its stages left in the run folder, kept there, and found by the folder's place."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from lakeindex.errors import LakeIndexError, ObjectNotFoundError, UsageError
-from lakeindex.pipeline import SUMMARY_FILE, Stage
-from lakeindex.report.run_report import (
+from lakeindex.errors import LakeIndexError, ObjectNotFoundError, UsageError, noted
+from lakeindex.format.file_names import METADATA_FOLDER
+from lakeindex.options.types import ReportFormat
+from lakeindex.pipeline import SUMMARY_FILE, Stage, default_checkpoints
+from lakeindex.report.contents import (
+    SMALL_FILE_BYTES,
     STEPS_OF_FATES,
     FalsePositives,
     FileLine,
@@ -23,10 +26,11 @@ from lakeindex.report.run_report import (
     RunReport,
     SizeBin,
 )
-from lakeindex.report.table_report import SMALL_FILE_BYTES
 from lakeindex.run.checkpoints import Manifest, RunFolder
-from lakeindex.run.run_folders import roster_of
+from lakeindex.run.run_folders import is_run_of, roster_of
+from lakeindex.run.spec import RunSpec
 from lakeindex.run.summary import OUTSIDE, STARTUP, WAITING, RunSummary, StageSummary
+from lakeindex.storage.paths import absolute
 from lakeindex.storage.port import Storage
 from lakeindex.tasks.stores import storage_at
 
@@ -512,3 +516,76 @@ def pairs_kept(run: RunSummary) -> float | None:
         return None
     last = stages.get(Stage.BLOOM_CHECK, lookup)
     return last.pairs_out / lookup.pairs_in
+
+
+_SUFFIX = ".lakeindex"
+
+
+def keep_report(spec: RunSpec, run: RunSummary, default: ReportFormat) -> tuple[str, ...]:
+    """Write ``report.json`` and, if ``lakeindex.report`` asks for it, ``report.html`` into the
+    folder of a finished run.
+
+    Args:
+        default: what is written if the option is not given.
+
+    Returns:
+        Notes on what went wrong, if anything did: the batch is committed, and a report is no
+        reason to call that a failure.
+    """
+    wanted = spec.config.report or default
+    if wanted is ReportFormat.NONE:
+        return ()
+
+    def keep() -> None:
+        report = build_report(spec.checkpoints_uri, spec.run_id, spec.table_uri, run)
+        store = storage_at(spec.checkpoints_uri)
+        if wanted is ReportFormat.HTML:
+            from lakeindex.report.page import render_page
+
+            store.write(f"{spec.run_id}/{PAGE_FILE}", render_page(report).encode())
+        store.write(f"{spec.run_id}/{REPORT_FILE}", report.to_json().encode())
+
+    return noted("the run's report could not be written", keep)
+
+
+def find_report(run: str, checkpoints: str | None = None) -> RunReport:
+    """The report of a run, as it was left, or made from what the run left.
+
+    Args:
+        run: a run's folder, ``TABLE.lakeindex/RUN``; a table, whose newest finished run is meant; or the root of run
+            folders, ``TABLE.lakeindex``, likewise.
+        checkpoints: root of the run folders of a table; by default ``<table>.lakeindex`` beside it.
+
+    Raises:
+        UsageError: there is no finished run.
+    """
+    place = absolute(run)
+    root, _, name = place.rpartition("/")
+    at_run, table = f"{name}/{SUMMARY_FILE}", None
+    if not root or not any(one.path == at_run for one in storage_at(root).list_folder(name).objects):
+        table = place if METADATA_FOLDER in storage_at(place).list_folder().folders else None
+        root = place if table is None else absolute(checkpoints or default_checkpoints(place))
+        name = _newest(root, table)
+    try:
+        return RunReport.from_json(storage_at(root).read(f"{name}/{REPORT_FILE}"))
+    except (ObjectNotFoundError, ValueError, TypeError, KeyError):
+        return build_report(root, name, table or root.removesuffix(_SUFFIX))
+
+
+def _newest(root: str, table: str | None) -> str:
+    store = storage_at(root)
+    for name in runs_with(store, SUMMARY_FILE):
+        if table is None or is_run_of(store, name, table):
+            return name
+    if table is not None:
+        raise UsageError(
+            f"there is no finished run of table {table} in {root}",
+            culprit=root,
+            hint="run folders are kept for some time, there or where --checkpoints said; name their root, or a run's "
+            "folder; `lakeindex report TABLE --history` shows every commit",
+        )
+    raise UsageError(
+        f"{root!r} is neither a table nor the folder of a finished run, and contains none",
+        culprit=root,
+        hint="name TABLE, a run's folder, as TABLE.lakeindex/RUN, or the root of run folders, TABLE.lakeindex",
+    )

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError
 from lakeindex.pipeline import SUMMARY_FILE
-from lakeindex.report.kept import find_report
+from lakeindex.report.make_report import find_report
 from lakeindex.report.page import render_page, template
 from lakeindex.run.checkpoints import RunFolder
 from lakeindex.run.stage_run import finished_stages

@@ -5,13 +5,10 @@ from __future__ import annotations
 from statistics import median
 
 from lakeindex.report.compared_runs import Compared, Comparison
-from lakeindex.report.history_page import MOST_SHOWN, name_of
-from lakeindex.report.run_report import RunReport
-from lakeindex.report.table_report import CommitLine, TableReport
-from lakeindex.report.titles import title_of
-from lakeindex.showing.grid import Column, Grid, escape
+from lakeindex.report.contents import CommitLine, RunReport, TableReport, title_of
+from lakeindex.report.page import MOST_SHOWN, name_of
 from lakeindex.showing.notebook import Screen
-from lakeindex.showing.text import human_bytes, human_count, printable
+from lakeindex.showing.text import Column, Grid, escape, human_bytes, human_count, printable
 
 _BAR = 40
 

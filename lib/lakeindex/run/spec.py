@@ -10,9 +10,9 @@ import pyarrow as pa
 from lakeindex.errors import OptionError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.model import Change, IndexSpec, IndexType, MergeMode, Operation
+from lakeindex.options.option import CONDITION_OPTIONS
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
-from lakeindex.options.values import CONDITION_OPTIONS
 from lakeindex.predicates.row_conditions import RowConditions, row_conditions
 from lakeindex.run.checkpoints import RunFolder
 from lakeindex.run.chosen_rows import ChosenRows

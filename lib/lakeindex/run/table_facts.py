@@ -7,8 +7,8 @@ from dataclasses import replace
 from lakeindex.errors import OptionError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.model import IndexType, MergeMode
+from lakeindex.options.option import INDEX_OPTION
 from lakeindex.options.types import WriteConfig
-from lakeindex.options.values import INDEX_OPTION
 from lakeindex.run.spec import TableFacts
 from lakeindex.table.binding import BINDING_PROPERTY, state_index
 from lakeindex.table.columns import written_schema

@@ -13,7 +13,7 @@ from lakeindex.conductor.upsert import run_batch, run_stage
 from lakeindex.errors import LakeIndexError, described, noted, show_warnings
 from lakeindex.options.types import ReportFormat
 from lakeindex.pipeline import Stage
-from lakeindex.report.kept import keep_report
+from lakeindex.report.make_report import keep_report
 from lakeindex.run.retention import end_run
 from lakeindex.run.run_folders import begin_run
 from lakeindex.run.spec import RunSpec

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
-from lakeindex.showing.grid import Column, Grid, escape
 from lakeindex.showing.notebook import Screen
-from lakeindex.showing.text import human_bytes
+from lakeindex.showing.text import Column, Grid, escape, human_bytes
 
 if TYPE_CHECKING:
     from lakeindex.cli.doctor import Diagnosis

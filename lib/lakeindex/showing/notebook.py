@@ -7,8 +7,7 @@ from html import escape
 from importlib import import_module
 from typing import Any, ClassVar, Final, Protocol
 
-from lakeindex.showing.grid import Grid, unmarked
-from lakeindex.showing.text import printable
+from lakeindex.showing.text import Grid, printable, unmarked
 
 _MOST_ROWS: Final = 100
 

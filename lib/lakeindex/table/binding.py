@@ -18,10 +18,10 @@ from typing import Any, Final
 
 from lakeindex.errors import ObjectNotFoundError, OptionError, TableCorruptError, TableUnsupportedError
 from lakeindex.model import VERSION, IndexSpec, IndexType, MergeMode
+from lakeindex.options.option import INDEX_OPTION, PARTITION_FIELDS_OPTION
 from lakeindex.options.option_table import BY_KEY, KEY_OPTIONS, KIND_AREAS, OPTIONS
 from lakeindex.options.parse import index_spec
 from lakeindex.options.types import Config, WriteConfig
-from lakeindex.options.values import INDEX_OPTION, PARTITION_FIELDS_OPTION
 from lakeindex.storage.port import Storage
 from lakeindex.table import property_keys as keys
 from lakeindex.table.properties import TableProperties

@@ -12,8 +12,8 @@ from lakeindex.files.metadata_listing import files_in_metadata
 from lakeindex.metadata.metadata_table import FILES, MetadataTable
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.model import IndexSpec, IndexType
+from lakeindex.options.option import INDEX_OPTION
 from lakeindex.options.types import WriteConfig
-from lakeindex.options.values import INDEX_OPTION
 from lakeindex.storage.paths import absolute
 from lakeindex.storage.port import Storage
 from lakeindex.table import property_keys as keys

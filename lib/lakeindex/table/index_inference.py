@@ -48,10 +48,10 @@ from lakeindex.index.bucket_options import (
     spec_of,
 )
 from lakeindex.model import BaseFile, IndexSpec, IndexType
+from lakeindex.options.option import INDEX_OPTION
 from lakeindex.options.option_table import BY_KEY
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
-from lakeindex.options.values import INDEX_OPTION
 from lakeindex.table.binding import new_index
 from lakeindex.table.handle import Table
 from lakeindex.write.keys.key_spec import KeySpec

@@ -18,14 +18,14 @@ import pyarrow as pa
 
 from lakeindex.errors import LakeIndexError, OptionError, TableCorruptError, TableUnsupportedError
 from lakeindex.model import BaseFile, IndexType, KeyGeneratorType
-from lakeindex.options.types import Config, WriteConfig
-from lakeindex.options.values import (
+from lakeindex.options.option import (
     INDEX_OPTION,
     PARTITION_FIELDS_OPTION,
     TIMEBASED_PREFIX,
     TIMESTAMP_TEXT_OPTION,
     TIMESTAMP_ZONE_OPTION,
 )
+from lakeindex.options.types import Config, WriteConfig
 from lakeindex.table import property_keys as keys
 from lakeindex.table.binding import ENCODING_OPTION, BoundKeys, open_encoding
 from lakeindex.table.handle import Table

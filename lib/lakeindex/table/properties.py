@@ -16,7 +16,7 @@ from lakeindex.errors import LakeIndexError, ObjectNotFoundError, TableCorruptEr
 from lakeindex.format.properties import parse_properties, table_checksum
 from lakeindex.metadata.metadata_table import MetadataTable
 from lakeindex.model import IndexType, KeyGeneratorType, MergeMode
-from lakeindex.options.values import KEY_GENERATOR_CLASSES, TIMEBASED_PREFIX
+from lakeindex.options.option import KEY_GENERATOR_CLASSES, TIMEBASED_PREFIX
 from lakeindex.storage import list_names
 from lakeindex.storage.port import Storage
 from lakeindex.table import property_keys as keys

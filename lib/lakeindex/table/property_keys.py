@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from lakeindex.options.option import INDEX_OPTION, TIMEBASED_PREFIX
 from lakeindex.options.option_table import OPTIONS
-from lakeindex.options.values import INDEX_OPTION, TIMEBASED_PREFIX
 from lakeindex.timeline.layout import VERSION_9
 
 PROPERTIES_PATH: Final = ".hoodie/hoodie.properties"

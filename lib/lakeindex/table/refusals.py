@@ -8,8 +8,8 @@ from typing import Final
 from lakeindex.errors import MetadataTableError, OptionError, TableUnsupportedError
 from lakeindex.metadata.metadata_table import BLOOM_FILTERS, GROUP_PREFIXES, RECORD_INDEX
 from lakeindex.model import IndexType, KeyGeneratorType
+from lakeindex.options.option import INDEX_OPTION, UNKNOWN_PROPERTIES_OPTION, VERSION10_OPTION
 from lakeindex.options.types import MetadataTablePolicy, UnknownProperties, Version10, WriteConfig
-from lakeindex.options.values import INDEX_OPTION, UNKNOWN_PROPERTIES_OPTION, VERSION10_OPTION
 from lakeindex.table import property_keys as keys
 from lakeindex.table.properties import TableProperties
 from lakeindex.table.property_keys import unknown_properties, unwritable_properties

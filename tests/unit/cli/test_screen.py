@@ -12,7 +12,7 @@ from rich.markup import escape as escape_of_rich
 from rich.text import Text
 
 from lakeindex.cli.shared import Pipe, screen
-from lakeindex.showing.grid import Column, Grid, escape, unmarked
+from lakeindex.showing.text import Column, Grid, escape, unmarked
 
 TEXTS = st.text(st.sampled_from("ab[]\\/#@= 1é日\n"), max_size=12)
 

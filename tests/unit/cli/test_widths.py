@@ -16,8 +16,8 @@ from lakeindex.operations.check_violations import Broken, Checked, CheckReport, 
 from lakeindex.operations.look.live_files import LiveFile
 from lakeindex.operations.rows.get import GetReport, GetResult
 from lakeindex.showing.facts import show_live_files
-from lakeindex.showing.grid import Grid
 from lakeindex.showing.results import show_check, show_get
+from lakeindex.showing.text import Grid
 from tests.cli_support import lakeindex
 
 PATH = "day=2026-11-01/" + "0123456789" * 30 + ".parquet"

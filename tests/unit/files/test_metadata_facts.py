@@ -26,7 +26,7 @@ from lakeindex.files.metadata_facts import stored_ranges
 from lakeindex.metadata.metadata_table import COLUMN_STATS
 from lakeindex.metadata.records import Record
 from lakeindex.model import BaseFile
-from lakeindex.report.run_report import RunReport
+from lakeindex.report.contents import RunReport
 from lakeindex.report.terminal import show_report
 from lakeindex.run.summary import RunSummary
 from lakeindex.storage import open_storage

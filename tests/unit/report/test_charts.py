@@ -16,12 +16,21 @@ import lakeindex
 from lakeindex.model import Change, Operation
 from lakeindex.pipeline import Stage, default_checkpoints
 from lakeindex.report import charts
-from lakeindex.report.kept import find_report
-from lakeindex.report.make_report import _SKEW
+from lakeindex.report.contents import (
+    _CHANGES,
+    _OPERATIONS,
+    FunnelStep,
+    PastRun,
+    RangeLine,
+    RangeMap,
+    RunReport,
+    SizeBin,
+    done_to,
+    title_of,
+)
+from lakeindex.report.make_report import _SKEW, find_report
 from lakeindex.report.page import render_page
-from lakeindex.report.run_report import FunnelStep, PastRun, RangeLine, RangeMap, RunReport, SizeBin
 from lakeindex.report.terminal import show_report
-from lakeindex.report.titles import _CHANGES, _OPERATIONS, done_to, title_of
 from lakeindex.run.summary import FATES, RunSummary
 from tests.unit.report.test_report import made, stage
 

@@ -13,8 +13,8 @@ import pytest
 import lakeindex
 from lakeindex.operations.look.report_history import table_report
 from lakeindex.pipeline import default_checkpoints
-from lakeindex.report.history_page import _numbers, history_charts, render_history
-from lakeindex.report.table_report import TableReport
+from lakeindex.report.contents import TableReport
+from lakeindex.report.page import _history_numbers, history_charts, render_history
 from tests.cli_support import lakeindex as command
 from tests.cli_support import validate
 from tests.unit.cli.tables import new_table
@@ -199,7 +199,7 @@ def test_the_figures_above_the_charts(tmp_path: Path):
     newest = replace(line, **figures, files=9, small_files=4, bytes=11)
     older = replace(line, **{**figures, "seconds": None}, files=8, small_files=8, bytes=10)
     report = TableReport("t", "u", "c", (newest, older), ())
-    assert dict(_numbers(report)) == {
+    assert dict(_history_numbers(report)) == {
         "commits": "2",
         "size": "11 B",
         "files": "9",

@@ -16,10 +16,9 @@ import lakeindex
 from lakeindex.errors import UsageError
 from lakeindex.pipeline import default_checkpoints
 from lakeindex.report.compared_runs import compare
-from lakeindex.report.kept import find_report
-from lakeindex.report.make_report import Finding, advise
+from lakeindex.report.contents import FalsePositives, PastRun, RangeMap, RunReport, SizeBin
+from lakeindex.report.make_report import Finding, advise, find_report
 from lakeindex.report.page import render_page
-from lakeindex.report.run_report import FalsePositives, PastRun, RangeMap, RunReport, SizeBin
 from lakeindex.report.terminal import show_report
 from lakeindex.run.summary import RunSummary, StageSummary
 from tests.cli_support import lakeindex as command

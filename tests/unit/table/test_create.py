@@ -8,10 +8,10 @@ import pytest
 from lakeindex.errors import ObjectExistsError, OptionError, StorageError, TableExistsError, UnknownOutcomeError
 from lakeindex.format.properties import parse_properties
 from lakeindex.model import IndexType, KeyGeneratorType, MergeMode
+from lakeindex.options.option import TABLE_VERSION_OPTION, TABLE_VERSIONS
 from lakeindex.options.option_table import CREATE_OPTIONS, options_table
 from lakeindex.options.parse import parse_create_options, parse_options
 from lakeindex.options.types import CreateConfig, WriteConfig
-from lakeindex.options.values import TABLE_VERSION_OPTION, TABLE_VERSIONS
 from lakeindex.storage import open_storage
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
 from lakeindex.table.binding import BINDING_PATH, BINDING_PROPERTY, parse_binding

@@ -18,9 +18,9 @@ from lakeindex.cli.shared import (
     table_argument,
 )
 from lakeindex.model import IndexType
+from lakeindex.options.option import INDEX_OPTION, TABLE_VERSION_OPTION, TABLE_VERSIONS
 from lakeindex.options.option_table import CREATE_OPTIONS, OPTIONS, default_text, options_table
 from lakeindex.options.parse import parse_create_options
-from lakeindex.options.values import INDEX_OPTION, TABLE_VERSION_OPTION, TABLE_VERSIONS
 from lakeindex.showing.facts import show_options
 
 

@@ -417,12 +417,12 @@ def report(run: str, *, history: bool, checkpoints: str | None, html: Path | Non
 
         over_time = table_report(run, checkpoints)
         if html is not None:
-            from lakeindex.report.history_page import render_history
+            from lakeindex.report.page import render_history
 
             html.write_text(render_history(over_time), encoding="utf-8")
         say(over_time, as_json=as_json)
         return
-    from lakeindex.report.kept import find_report
+    from lakeindex.report.make_report import find_report
 
     found = find_report(run, checkpoints)
     if html is not None:
@@ -439,7 +439,7 @@ def report(run: str, *, history: bool, checkpoints: str | None, html: Path | Non
 def compare(first: str, second: str, as_json: bool) -> None:
     """Show two runs side by side: rows, files, bytes and seconds by stage."""
     from lakeindex.report.compared_runs import compare as compared
-    from lakeindex.report.kept import find_report
+    from lakeindex.report.make_report import find_report
 
     found = compared(find_report(first), find_report(second))
     say(found, as_json=as_json)

@@ -300,7 +300,7 @@ def migrate_index(*, table: str, as_json: bool, to: str, dry_run: bool, force: b
 
 
 def _broken_index(found: IndexVerified) -> InvariantError:
-    from lakeindex.showing.upkeep import index_faults
+    from lakeindex.showing.results import index_faults
 
     counts = (f"{n} {what}" for n, what in index_faults(found) if n)
     return InvariantError(

@@ -18,14 +18,14 @@ from lakeindex.cli.shared import (
 )
 from lakeindex.errors import OptionError
 from lakeindex.model import Change, Operation
-from lakeindex.options.types import SchemaMode
-from lakeindex.options.values import (
+from lakeindex.options.option import (
     CONDITION_OPTIONS,
     DUPLICATES_OPTION,
     MEMORY_OPTION,
     MERGE_OPTION,
     PARTIAL_OPTION,
 )
+from lakeindex.options.types import SchemaMode
 
 if TYPE_CHECKING:
     from lakeindex.api.arguments import OnConflict, RunArguments
@@ -319,7 +319,7 @@ def _change(
     """The rows that meet a condition."""
 
     def work(arguments: RunArguments) -> RunSummary:
-        from lakeindex.api.where import run_where
+        from lakeindex.api.run import run_where
 
         return run_where(table, change, where, values=values, data=list(inputs) or None, **arguments)
 

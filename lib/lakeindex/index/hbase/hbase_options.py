@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from lakeindex.options.option import Option, OptionArea
-from lakeindex.options.values import FLAG, flag, share, some_text, whole
+from lakeindex.options.option import FLAG, Option, OptionArea, flag, share, some_text, whole
 
 TABLE_OPTION: Final = "hoodie.index.hbase.table"
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from lakeindex.options.option import Option, OptionArea
-from lakeindex.options.values import FLAG, flag, growth, whole
+from lakeindex.options.option import FLAG, Option, OptionArea, flag, growth, whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakeindex.model import GLOBAL_OPTION
-from lakeindex.options.option import Option, OptionArea
-from lakeindex.options.values import FLAG, days, flag, some_text, whole
+from lakeindex.options.option import FLAG, Option, OptionArea, days, flag, some_text, whole
 
 
 @dataclass(frozen=True, slots=True)

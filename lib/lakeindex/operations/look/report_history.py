@@ -20,8 +20,8 @@ from lakeindex.operations.consistent_read import read_consistently
 from lakeindex.operations.look.history import iso_time
 from lakeindex.operations.written_slices import Commits, read_commits, written_slices
 from lakeindex.pipeline import SUMMARY_FILE, default_checkpoints
+from lakeindex.report.contents import SMALL_FILE_BYTES, CommitLine, TableReport
 from lakeindex.report.make_report import false_positives_of
-from lakeindex.report.table_report import SMALL_FILE_BYTES, CommitLine, TableReport
 from lakeindex.run.summary import RunSummary
 from lakeindex.storage import in_parallel
 from lakeindex.storage.paths import absolute

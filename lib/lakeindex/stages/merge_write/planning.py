@@ -17,8 +17,8 @@ from lakeindex.hashing.arrow import plain_strings
 from lakeindex.index.fate import Fate
 from lakeindex.index.registry import index_for
 from lakeindex.model import Change, Operation
+from lakeindex.options.option import DUPLICATES_OPTION
 from lakeindex.options.types import BulkSort, DuplicatePolicy, PartialUpdate
-from lakeindex.options.values import DUPLICATES_OPTION
 from lakeindex.pipeline import STAGED_KEY
 from lakeindex.run.checkpoints import Manifest, Part
 from lakeindex.run.chunks import Chunk, chunk_columns

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from lakeindex.errors import InputError, OptionError, SchemaMismatchError
 from lakeindex.model import Operation
+from lakeindex.options.option import MERGE_OPTION, NULL_FOR_MISSING_OPTION, PARTIAL_OPTION
 from lakeindex.options.types import CsvFormat, InputFormat, PartialUpdate, SchemaMode, WriteConfig
-from lakeindex.options.values import MERGE_OPTION, NULL_FOR_MISSING_OPTION, PARTIAL_OPTION
 from lakeindex.run.spec import RunSpec, TableFacts
 from lakeindex.stages.stage_input.input_pieces import read_columns, read_pieces
 from lakeindex.stages.stage_input.inputs import InputFile, Split, format_of

@@ -9,7 +9,7 @@ from typing import Final
 
 from lakeindex.errors import OptionError, TableUnsupportedError
 from lakeindex.model import KeyGeneratorType
-from lakeindex.options.values import TIMESTAMP_TEXT_OPTION, TIMESTAMP_ZONE_OPTION
+from lakeindex.options.option import TIMESTAMP_TEXT_OPTION, TIMESTAMP_ZONE_OPTION
 from lakeindex.write.keys.time_partitions import TimeOptions
 
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lakeindex.errors import SchemaMismatchError, first_line
 from lakeindex.hashing.arrow import one_array
-from lakeindex.options.values import CSV_DELIMITER_OPTION, NULL_FOR_MISSING_OPTION, SCHEMA_MODE_OPTION
+from lakeindex.options.option import CSV_DELIMITER_OPTION, NULL_FOR_MISSING_OPTION, SCHEMA_MODE_OPTION
 from lakeindex.write.columns import nulls_of, without_hidden_nulls
 from lakeindex.write.types.avro_schema import CHANGE_TYPE, DELETE_MARK, META_COLUMNS, same_name
 from lakeindex.write.types.evolution import wider

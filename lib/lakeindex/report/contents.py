@@ -1,13 +1,19 @@
-"""What a run's report holds; ``docs/schemas/report.json`` describes its JSON."""
+"""What a run's report and the history of a table hold, and the one line that says what a run did to which table.
+
+``docs/schemas/report.json`` and ``docs/schemas/report-history.json`` describe the JSON.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
+from lakeindex.model import Change, Operation
 from lakeindex.run.summary import RunSummary
-from lakeindex.showing.json_result import SCHEMA_VERSION, JsonResult
+from lakeindex.showing.json_result import SCHEMA_VERSION, JsonResult, TableResult
 
 STEPS_OF_FATES: Final = {
     **{name: name for name in ("updates", "inserts", "deletes", "moved", "ignored")},
@@ -206,3 +212,118 @@ class RunReport(JsonResult):
         }
         known = {k: v for k, v in raw.items() if k in RunReport.__dataclass_fields__}
         return RunReport(**{**known, **parsed})
+
+
+SMALL_FILE_BYTES: Final = 8 * 2**20
+"""A base file below this size is called small: each one adds to the cost of a look-up."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitLine:
+    """A commit, the table after it, and what its run took.
+
+    Attributes:
+        instant: its time.
+        time: ISO text; None if the digits are no date.
+        operation: UPSERT, DELETE, CLUSTER, ...; None if the commit does not say.
+        batch_id: the batch, if the commit is ours.
+        run_id: the run, if the commit is ours.
+        files: live base files after the commit.
+        bytes: their size; None if that of one of them is known to nobody any more.
+        small_files: of them below :data:`SMALL_FILE_BYTES`; None as ``bytes``.
+        inserts: rows inserted.
+        updates: rows updated.
+        deletes: rows deleted.
+        files_written: base files that the commit wrote.
+        bytes_written: their size.
+        source: where the run's figures are from: ``run folder``, ``ledger`` (as they were just before the commit), or
+            None: there are none, and all fields below are empty.
+        rows_in: rows of the batch.
+        seconds: wall time of the run.
+        stage_seconds: seconds by stage, without start-up and waiting.
+        startup_seconds: of the seconds, start-up.
+        waiting_seconds: of the seconds, waiting.
+        false_positives: pairs that the filters let through; None if no filters were asked.
+    """
+
+    instant: str
+    time: str | None
+    operation: str | None
+    batch_id: str | None
+    run_id: str | None
+    files: int
+    bytes: int | None
+    small_files: int | None
+    inserts: int
+    updates: int
+    deletes: int
+    files_written: int
+    bytes_written: int
+    source: str | None = None
+    rows_in: int | None = None
+    seconds: float | None = None
+    stage_seconds: Mapping[str, float] = field(default_factory=dict)
+    false_positives: FalsePositives | None = None
+    startup_seconds: float | None = None
+    waiting_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TableReport(TableResult):
+    """A table over its runs.
+
+    Attributes:
+        checkpoints: root of the run folders that were looked into.
+        commits: completed writes of the active timeline, newest first.
+        notes: what cannot be shown, and why; a sentence each.
+        small_below: size in bytes below which a file is called small.
+    """
+
+    shown_by: ClassVar[str] = "lakeindex.report.terminal:show_table_report"
+
+    checkpoints: str
+    commits: tuple[CommitLine, ...]
+    notes: tuple[str, ...]
+    small_below: int = SMALL_FILE_BYTES
+    schema_version: int = SCHEMA_VERSION
+
+    def __repr__(self) -> str:
+        known = sum(one.seconds is not None for one in self.commits)
+        return f"<{self.table}: {len(self.commits):,} commits, seconds of {known:,} of them>"
+
+
+_BATCH_OF_AIRFLOW: Final = re.compile(r"([^/]+)/(.+)/(-?\d+)")
+_OPERATIONS: Final[Mapping[str, str]] = {
+    Operation.UPSERT: "upsert into",
+    Operation.INSERT: "insert into",
+    Operation.BULK_INSERT: "bulk insert into",
+    Operation.INSERT_OVERWRITE: "overwrite of partitions of",
+    Operation.INSERT_OVERWRITE_TABLE: "overwrite of",
+    Operation.DELETE: "delete from",
+    Operation.DELETE_PARTITION: "delete of partitions of",
+}
+_CHANGES: Final[Mapping[str, str]] = {
+    Change.DELETE: "delete from",
+    Change.UPDATE: "update of",
+    Change.REPLACE: "replacement of rows of",
+    Change.REPAIR: "repair of keys of",
+}
+
+
+def done_to(run: RunSummary) -> str:
+    """What was done, with the word that stands before the table: ``upsert into``, ``delete from``."""
+    words = _OPERATIONS if run.change is None else _CHANGES
+    what = run.change or run.operation
+    return words.get(what, f"{what.lower()} of")  # a later release may know more
+
+
+def title_of(report: RunReport) -> str:
+    """What was done to which table by which run; Airflow names a batch by DAG, run and number of the mapped task."""
+    run = report.run
+    table = report.table.rstrip("/").rpartition("/")[2] or report.table
+    by_airflow = _BATCH_OF_AIRFLOW.fullmatch(run.batch_id)
+    if by_airflow is None:
+        return f"{done_to(run)} {table}: {run.batch_id}"
+    dag, name, part = by_airflow.groups()
+    number = "" if part == "-1" else f", part {part}"
+    return f"{done_to(run)} {table}: run {name}{number} of {dag}"
