@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeindex.parquet.read_pages import open_pages, read_groups
+from lakeindex.parquet.pages import open_pages, read_groups
 from lakeindex.parquet.splice import parts_of, splice
 
 ROWS = 200_000

@@ -30,7 +30,7 @@ from lakeindex.run.lookup_files import LookupFile
 from lakeindex.run.spec import BoundTable, RunSpec
 from lakeindex.stages.bloom_check import bloom_check
 from lakeindex.stages.index_lookup import index_lookup
-from lakeindex.stages.merge_write.merge_plan import Placing, make_plan
+from lakeindex.stages.merge_write.planning import Placing, make_plan
 from lakeindex.stages.merge_write.tags import FoundLine, Tags
 from lakeindex.stages.stage_input.stage import stage_input
 from lakeindex.storage.port import Storage

@@ -6,8 +6,7 @@
 """
 
 from lakeindex.pipeline import Stage
-from lakeindex.runners.job_arguments import stage_command
-from lakeindex.runners.jobs import run_stage_job
+from lakeindex.runners.jobs import run_stage_job, stage_command
 
 main = stage_command(Stage.MERGE_WRITE, run_stage_job)
 

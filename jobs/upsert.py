@@ -4,8 +4,7 @@
 says the rest. The last line on stdout is one JSON object; the exit code is the error's (docs/cli.md, exit codes).
 """
 
-from lakeindex.runners.job_arguments import stage_command
-from lakeindex.runners.jobs import run_stage_job
+from lakeindex.runners.jobs import run_stage_job, stage_command
 
 main = stage_command(None, run_stage_job)
 

@@ -73,7 +73,7 @@ NOW: Final = Plan(
         "stages.stage_input.stage:stage_input",
         "stages.index_lookup:index_lookup",
         "stages.bloom_check:bloom_check",
-        "stages.verify_keys.stage:verify_keys",
+        "stages.verify_keys:verify_keys",
         "stages.merge_write.stage:MergeAttempt.run",
     ),
     upsert="conductor.upsert:run_batch",
@@ -87,7 +87,7 @@ NOW: Final = Plan(
             ),
             home=("stages.index_lookup", "stages.bloom_check", "index", "run.index"),
             beside=(
-                *("index.locations", "run.index.stored_session", "run.index.in_process_session", "run.index.delta"),
+                *("index.locations", "run.index.stored_session"),
                 "run.index.in_metadata",
                 "files.footer_pruning",
             ),

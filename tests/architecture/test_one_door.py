@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2] / "lib" / "lakeindex"
-DOOR = "parquet/read_pages.py"
+DOOR = "parquet/pages.py"
 NO_BASE_FILES = {
     "operations/changes.py",  # a feed
     "operations/advise.py",  # the batch

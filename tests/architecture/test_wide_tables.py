@@ -20,7 +20,7 @@ FEW = {  # a loop over few columns, or files: those of keys and partition paths,
     "stages/stage_input/staged_rows.py",
     "stages/stage_input/text_files.py",
     "table/stored_keys.py",
-    "write/fixed_columns.py",
+    "write/rewrite.py",
     "write/virtual_keys.py",
 }
 

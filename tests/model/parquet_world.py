@@ -1,7 +1,7 @@
 """Writers as those of :mod:`tests.model.world`, at a table of real base files: what is checked under the lock is the library's own code.
 
 Keys are unique in the whole table, whatever partition a batch puts them into. A publish asks
-:func:`lakeindex.stages.merge_write.insert_check.find_committed_inserts`, as a merge does, with a staged batch and lists of new rows in a run
+:func:`lakeindex.stages.merge_write.planning.find_committed_inserts`, as a merge does, with a staged batch and lists of new rows in a run
 folder of its own, and :func:`lakeindex.commit.guards.verify_file` of each file.
 """
 
@@ -27,9 +27,9 @@ from lakeindex.pipeline import INSERTS, STAGED_KEY
 from lakeindex.run.checkpoints import RunFolder, arrow_schema
 from lakeindex.run.chunks import Chunk, pack_rows_of, without_repeated
 from lakeindex.run.spec import RunSpec, TableFacts
-from lakeindex.stages.merge_write.insert_check import find_committed_inserts
+from lakeindex.stages.merge_write.file_slices import new_file_stat
+from lakeindex.stages.merge_write.planning import find_committed_inserts
 from lakeindex.stages.merge_write.tags import NewRows
-from lakeindex.stages.merge_write.written_files import new_file_stat
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table

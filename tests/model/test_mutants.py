@@ -16,7 +16,7 @@ from lakeindex.index.key_match import match_keys
 from lakeindex.lock.hudi_lock import StorageLock
 from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import WriteContext
-from lakeindex.stages.merge_write import insert_check
+from lakeindex.stages.merge_write import planning as insert_check
 from lakeindex.storage.port import Storage
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import Verdict, overrule

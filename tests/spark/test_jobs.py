@@ -92,7 +92,8 @@ def test_five_jobs_tell_their_start_up_by_stage_and_in_sum(tmp_path: Path):
 
 SESSION = """
 import sys
-from lakeindex.runners import job_arguments, jobs
+from lakeindex.runners import jobs
+from lakeindex.runners import jobs as job_arguments
 from lakeindex.runners.spark_session import JobSession
 session = JobSession()
 loaded = [name for name in ("pyspark", "numba", "pandas") if name in sys.modules]

@@ -177,7 +177,7 @@ def _arrow_file(rows: pa.Table) -> bytes:
     """
     import pyarrow as pa
 
-    from lakeindex.write.types.storable import decoded_table
+    from lakeindex.write.types.type_fit import decoded_table
 
     sink = pa.BufferOutputStream()
     try:

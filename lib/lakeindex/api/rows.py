@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakeindex.errors import InputError, first_line
 from lakeindex.time_spent import loading
-from lakeindex.write.types.storable import decoded_schema, decoded_table
+from lakeindex.write.types.type_fit import decoded_schema, decoded_table
 
 ROWS_HINT: Final = (
     "give an Arrow table, reader or dataset, record batches (a list or a generator), rows as a list of dicts, "

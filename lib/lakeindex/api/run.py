@@ -136,8 +136,7 @@ class Request:
         """The run, and what is told and kept of it."""
         with loading():
             from lakeindex.report.make_report import keep_report
-            from lakeindex.run.retention import end_run
-            from lakeindex.run.run_folders import begin_run
+            from lakeindex.run.run_folders import begin_run, end_run
             from lakeindex.telemetry.observer import RunObserver
 
         with RunObserver(self.spec) as observer:
@@ -339,7 +338,7 @@ def run_where(
     """
     with loading():
         from lakeindex.operations.change_by_condition import change_rows
-        from lakeindex.run.chosen_rows import ChosenRows
+        from lakeindex.run.spec import ChosenRows
 
     if where is None or (isinstance(where, str) and not where.strip()):
         raise UsageError(

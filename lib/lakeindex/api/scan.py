@@ -148,7 +148,7 @@ class Scan:
         Args:
             session: a live session, whose executors have lakeindex.
         """
-        from lakeindex.runners.spark_scan import frame_of_pieces
+        from lakeindex.runners.spark import frame_of_pieces
 
         plan = self._scanner().plan()
         return frame_of_pieces(session, len(plan.left.files), plan.piece_reader(), plan.schema)

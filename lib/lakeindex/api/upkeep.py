@@ -95,7 +95,7 @@ def repair_keys(
     """
     with loading():
         from lakeindex.operations import repair_keys as repairing
-        from lakeindex.run.chosen_rows import ChosenRows
+        from lakeindex.run.spec import ChosenRows
 
     asked: RunArguments = {"options": options, "checkpoints": checkpoints, "force": force}
     asked |= {"progress": progress, "dry_run": not apply}

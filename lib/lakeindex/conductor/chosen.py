@@ -15,12 +15,11 @@ from lakeindex.conductor.upsert import attempts, done_before, from_checkpoints, 
 from lakeindex.errors import InvariantError
 from lakeindex.hashing.batch_digest import ROWS_DIGEST
 from lakeindex.model import BaseFile, Change, IndexSpec, IndexType
-from lakeindex.run.chosen_rows import ChosenRows
-from lakeindex.run.spec import BoundTable, RunSpec, TableFacts
-from lakeindex.run.stage_run import LookedUp, StageRun
+from lakeindex.run.checkpoints import LookedUp, StageRun
+from lakeindex.run.spec import BoundTable, ChosenRows, RunSpec, TableFacts
 from lakeindex.run.summary import RunSummary
 from lakeindex.stages.index_lookup import snapshot_mark
-from lakeindex.stages.stage_input.batch_identity import digest_input
+from lakeindex.stages.stage_input.batch_columns import digest_input
 from lakeindex.stages.stage_input.inputs import CONTENT_DIGEST, FoundInputs, content_digest, find_batch
 from lakeindex.tasks.runner import Runner
 

@@ -12,15 +12,13 @@ from lakeindex.errors import UsageError
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import Change, IndexType
 from lakeindex.pipeline import Stage
+from lakeindex.run.checkpoints import LookedUp, StageRun
 from lakeindex.run.chunks import chunks_of
 from lakeindex.run.spec import BoundTable, RunSpec, run_folder
-from lakeindex.run.stage_run import LookedUp, StageRun
 from lakeindex.run.summary import PlannedChange, RunSummary
-from lakeindex.stages.merge_write.merge_plan import MergePlan
-from lakeindex.stages.merge_write.planning import plan_merge
+from lakeindex.stages.merge_write.planning import MergePlan, plan_merge
 from lakeindex.stages.merge_write.stage import notes_of
-from lakeindex.stages.stage_input.batch_columns import with_columns_of
-from lakeindex.stages.stage_input.batch_identity import identity_of
+from lakeindex.stages.stage_input.batch_columns import identity_of, with_columns_of
 from lakeindex.table.host import this_host
 from lakeindex.tasks.memory_bound import memory_bound
 from lakeindex.tasks.runner import Runner

@@ -14,8 +14,8 @@ from typing import Final, TypeVar
 from lakeindex.errors import MOVED_ERRORS, MOVED_FOR_SURE, LakeIndexError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.options.types import WriteConfig
+from lakeindex.run.checkpoints import OutOfDateError
 from lakeindex.run.spec import BoundTable
-from lakeindex.run.stage_run import OutOfDateError
 from lakeindex.run.table_facts import bind_for_write, facts_of
 from lakeindex.stages.index_lookup import snapshot_mark
 from lakeindex.table.handle import Table

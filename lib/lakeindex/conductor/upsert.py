@@ -20,23 +20,28 @@ from lakeindex.errors import FencedError, InputError, UsageError, noted
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.model import BaseFile, Operation
 from lakeindex.pipeline import SUMMARY_FILE, Stage, stages_for
-from lakeindex.run.checkpoints import CheckpointError, Manifest, RunFolder, checkpoints_held
-from lakeindex.run.chunks import rows_handed_over
+from lakeindex.run.checkpoints import (
+    CheckpointError,
+    LookedUp,
+    Manifest,
+    RunFolder,
+    StageRun,
+    checkpoints_held,
+    summary_of,
+)
+from lakeindex.run.chunks import InputChangedError, rows_handed_over
 from lakeindex.run.feeds import check_still_follows
-from lakeindex.run.input_columns import InputChangedError
 from lakeindex.run.lookup_files import read_files
 from lakeindex.run.spec import BoundTable, RunSpec, TableFacts, run_folder
-from lakeindex.run.stage_run import LookedUp, StageRun, summary_of
 from lakeindex.run.summary import RunSummary, StageSummary, costs_of
 from lakeindex.stages.bloom_check import bloom_check
+from lakeindex.stages.carried_locations import VerifiedBefore
 from lakeindex.stages.index_lookup import index_lookup, snapshot_mark
 from lakeindex.stages.merge_write.stage import MergeAttempt, Terms
-from lakeindex.stages.stage_input.batch_columns import with_columns_of
-from lakeindex.stages.stage_input.batch_identity import identity_of
+from lakeindex.stages.stage_input.batch_columns import identity_of, with_columns_of
 from lakeindex.stages.stage_input.inputs import changed_input
 from lakeindex.stages.stage_input.stage import SCHEMA_FACT, schema_digest, stage_input
-from lakeindex.stages.verify_keys.carried import VerifiedBefore
-from lakeindex.stages.verify_keys.stage import proposed_by, verify_keys
+from lakeindex.stages.verify_keys import proposed_by, verify_keys
 from lakeindex.table.columns import written_schema
 from lakeindex.table.handle import Table
 from lakeindex.tasks.helpers import helpers_at_hand

@@ -12,7 +12,7 @@ from lakeindex.files.footers import FileLayout, read_structure
 from lakeindex.hashing.arrow import one_array, string_buffers
 from lakeindex.index.key_ranges import search_sorted
 from lakeindex.model import BaseFile
-from lakeindex.parquet.read_pages import open_pages, read_groups
+from lakeindex.parquet.pages import open_pages, read_groups
 from lakeindex.storage.port import Storage
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.write.base_file import RECORD_KEY

@@ -36,14 +36,13 @@ from lakeindex.predicates.bounds import Bounds
 from lakeindex.predicates.predicate import Predicate, predicate_of
 from lakeindex.predicates.values import array_of
 from lakeindex.run import row_pieces
-from lakeindex.run.chosen_rows import CHOSEN_FOLDER
-from lakeindex.run.spec import BoundTable, RunSpec, TableFacts
+from lakeindex.run.spec import CHOSEN_FOLDER, BoundTable, RunSpec, TableFacts
 from lakeindex.run.summary import RunSummary
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import PARTITION_PATH, RECORD_KEY
-from lakeindex.write.keys.key_spec import KeySpec
+from lakeindex.write.keys.keys import KeySpec
 from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS
 from lakeindex.write.types.type_fit import type_problem
 from lakeindex.write.virtual_keys import VirtualKeys

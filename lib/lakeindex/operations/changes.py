@@ -35,7 +35,7 @@ from lakeindex.operations.rows.request import ScanRequest
 from lakeindex.operations.rows.time_travel import check_meta_columns
 from lakeindex.operations.table_states import end_of, named_point, newest_completed, state_at
 from lakeindex.options.parse import parse_options
-from lakeindex.parquet.read_pages import read_groups
+from lakeindex.parquet.pages import read_groups
 from lakeindex.pipeline import run_id_of
 from lakeindex.run.feeds import Applied, Feed, applied, check_follows, mark_applied
 from lakeindex.run.spec import RunSpec

@@ -69,8 +69,7 @@ from lakeindex.table.handle import Table
 from lakeindex.table.key_spelling import spec_given, spelling_of
 from lakeindex.table.properties import metadata_table_of
 from lakeindex.table.stored_keys import sample_rows
-from lakeindex.tasks.runner import Runner, run_tasks
-from lakeindex.tasks.threads import Threads
+from lakeindex.tasks.runner import Runner, Threads, run_tasks
 from lakeindex.timeline.avro_instants import parse_clean_metadata, parse_rollback_metadata, parse_savepoint
 from lakeindex.timeline.records import read_filled
 from lakeindex.timeline.timeline import Timeline

@@ -36,7 +36,7 @@ from lakeindex.operations.check_violations import Broken, Checked, Findings, Vio
 from lakeindex.operations.rows.aligned_rows import align, damaged, open_base_file, read_row_group, row_schema
 from lakeindex.operations.written_slices import Commits, WrittenSlice
 from lakeindex.parquet.footer_text import footer_text
-from lakeindex.parquet.read_pages import read_column, read_groups
+from lakeindex.parquet.pages import read_column, read_groups
 from lakeindex.parquet.stamps import footer_digest
 from lakeindex.parquet.verify_pages import verify_pages
 from lakeindex.storage.storage_file import StoredBytes

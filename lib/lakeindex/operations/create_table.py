@@ -49,12 +49,11 @@ from lakeindex.table.create import (
 from lakeindex.table.handle import Table
 from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.layout import LAYOUT_1, VERSIONS
-from lakeindex.write.keys.key_spec import KeySpec
-from lakeindex.write.keys.keys import KeyGenerator, column_at
+from lakeindex.write.combine import check_orderable
+from lakeindex.write.keys.keys import KeyGenerator, KeySpec, column_at
 from lakeindex.write.keys.time_partitions import TRANSFORMS, TimeOptions
-from lakeindex.write.ordering import check_orderable
 from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS, check_names, schema_from_avro, schema_to_avro
-from lakeindex.write.types.storable import storable_schema
+from lakeindex.write.types.type_fit import storable_schema
 
 _NOT_BY_OLD_HUDI: Final = "Hudi 0.15 on Spark, which takes the values of a time from the path of its partition"
 

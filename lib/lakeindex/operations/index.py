@@ -29,8 +29,7 @@ from lakeindex.options.parse import index_spec, parse_options
 from lakeindex.run.checkpoints import Part, RunFolder
 from lakeindex.run.index.in_metadata import is_in_metadata, metadata_store
 from lakeindex.run.index.session import uncovered
-from lakeindex.run.index.sessions import stored_session
-from lakeindex.run.index.stored_session import StoredSession
+from lakeindex.run.index.stored_session import StoredSession, stored_session
 from lakeindex.run.spec import BoundTable, RunSpec, run_folder
 from lakeindex.run.table_facts import facts_of
 from lakeindex.showing.json_result import TableResult

@@ -23,8 +23,7 @@ from lakeindex.operations.table_services import archive, clean
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.index.in_metadata import is_in_metadata
-from lakeindex.run.retention import sweep_runs
-from lakeindex.run.run_folders import check_root
+from lakeindex.run.run_folders import check_root, sweep_runs
 from lakeindex.showing.json_result import TableResult
 from lakeindex.storage import in_parallel
 from lakeindex.storage.paths import absolute

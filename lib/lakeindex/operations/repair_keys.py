@@ -27,19 +27,17 @@ from lakeindex.model import BaseFile
 from lakeindex.operations.check_base_files import hashes_of, read_keys, repeated_hashes, rows_with, save_hashes
 from lakeindex.pipeline import FOUND, KEPT_TABLE, LOCATIONS, Stage
 from lakeindex.run import row_pieces
-from lakeindex.run.checkpoints import arrow_schema, columns_of
-from lakeindex.run.chosen_rows import CHOSEN_FOLDER
+from lakeindex.run.checkpoints import LookedUp, arrow_schema, columns_of
 from lakeindex.run.chunks import chunk_keys, chunks_of
 from lakeindex.run.lookup_files import LookupFile, read_files
-from lakeindex.run.spec import BoundTable, RunSpec, TableFacts, run_folder
-from lakeindex.run.stage_run import LookedUp
+from lakeindex.run.spec import CHOSEN_FOLDER, BoundTable, RunSpec, TableFacts, run_folder
 from lakeindex.run.summary import RunSummary
 from lakeindex.showing.json_result import JsonResult
-from lakeindex.stages.verify_keys.carried import count_lines
+from lakeindex.stages.carried_locations import count_lines
 from lakeindex.tasks.runner import Runner, run_tasks
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import COMMIT_SEQNO, COMMIT_TIME, PARTITION_PATH, RECORD_KEY
-from lakeindex.write.ordering import comparable
+from lakeindex.write.combine import comparable
 from lakeindex.write.types.widening import widened_array
 from lakeindex.write.virtual_keys import VirtualKeys
 

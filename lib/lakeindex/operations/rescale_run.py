@@ -46,13 +46,13 @@ from lakeindex.index.bucket_options import COUNT_OPTION, FIELDS_OPTION, RULES_OP
 from lakeindex.model import ARRANGING_OPERATION, BaseFile
 from lakeindex.operations.rows.aligned_rows import align, aligned_row_groups, open_base_file, row_schema
 from lakeindex.options.types import WriteConfig
-from lakeindex.parquet.read_pages import open_pages, read_groups
+from lakeindex.parquet.pages import open_pages, read_groups
 from lakeindex.parquet.stamps import digest_in
 from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.run.spec import BoundTable
 from lakeindex.showing.json_result import TableResult
 from lakeindex.showing.json_values import json_of
-from lakeindex.stages.merge_write.written_files import new_file_stat
+from lakeindex.stages.merge_write.file_slices import new_file_stat
 from lakeindex.storage.port import Storage
 from lakeindex.table.columns import written_schema
 from lakeindex.table.index_changes import index_change_times, index_record, newest_in_force

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lakeindex.parquet.footer_places import (
+from lakeindex.parquet.thrift_walk import (
     DATA,
     DATA_AT,
     DATA_END,
@@ -54,8 +54,8 @@ from lakeindex.parquet.footer_places import (
     START,
     STATISTICS_AT,
     STATISTICS_END,
+    WALK,
 )
-from lakeindex.parquet.footer_walk import WALK
 
 Numbers = npt.NDArray[np.int64]
 

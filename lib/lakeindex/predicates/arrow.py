@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.errors import UsageError, clipped
-from lakeindex.predicates.arithmetic import common_decimal, computed
 from lakeindex.predicates.nodes import (
     And,
     Arithmetic,
@@ -36,6 +35,7 @@ from lakeindex.predicates.nodes import (
     Settled,
     TextTest,
 )
+from lakeindex.predicates.values import common_decimal, computed
 
 _GROUP: Final = 100
 _MOST_DEPTH: Final = 1_000

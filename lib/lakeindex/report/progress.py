@@ -15,8 +15,7 @@ from lakeindex.errors import LakeIndexError, ObjectNotFoundError
 from lakeindex.pipeline import SUMMARY_FILE
 from lakeindex.report.make_report import find_report
 from lakeindex.report.page import render_page, template
-from lakeindex.run.checkpoints import RunFolder
-from lakeindex.run.stage_run import finished_stages
+from lakeindex.run.checkpoints import RunFolder, finished_stages
 from lakeindex.run.summary import RunSummary, StageSummary
 from lakeindex.storage.port import Storage
 from lakeindex.tasks.stores import storage_at

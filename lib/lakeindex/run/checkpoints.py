@@ -20,8 +20,9 @@ import mmh3
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeindex.errors import InputError, ObjectNotFoundError
+from lakeindex.errors import InputError, LakeIndexError, ObjectNotFoundError, WriteConflictError
 from lakeindex.pipeline import Stage
+from lakeindex.run.summary import StageSummary, stage_summary
 from lakeindex.showing.json_values import json_of
 from lakeindex.storage.port import Storage
 from lakeindex.tasks.memory_bound import BoundedCache, cache_bytes, current_share
@@ -291,3 +292,48 @@ class RunFolder:
             culprit=path,
             hint=f"delete the folder {self.run_id!r} and run the batch again",
         )
+
+
+class OutOfDateError(Exception):
+    """The table moved before anything was planned on it."""
+
+    def __init__(self, conflict: WriteConflictError) -> None:
+        super().__init__(conflict.message)
+        self.conflict = conflict
+
+
+@dataclass(frozen=True, slots=True)
+class StageRun:
+    """A stage's manifest, and its line in the summary."""
+
+    manifest: Manifest
+    summary: StageSummary
+
+
+@dataclass(frozen=True, slots=True)
+class LookedUp:
+    """The batch and where its keys are, as of one snapshot."""
+
+    staged: Manifest
+    lookup: Manifest
+    candidates: Manifest
+    verified: Manifest
+    summaries: tuple[StageSummary, ...]
+
+
+def summary_of(manifest: Manifest, *, reused: bool) -> StageSummary:
+    """A finished stage's line: what it cost when it was made."""
+    return stage_summary(manifest.stage, manifest.costs, manifest.counters, reused=reused)
+
+
+def finished_stages(folder: RunFolder) -> tuple[StageSummary, ...]:
+    """Lines of the stages that left a checkpoint in a run's folder, whatever became of the run."""
+    lines = []
+    for stage in Stage:
+        try:
+            manifest = folder.read_manifest(stage)
+        except LakeIndexError:
+            continue
+        if manifest is not None and manifest.costs:
+            lines.append(summary_of(manifest, reused=False))
+    return tuple(lines)

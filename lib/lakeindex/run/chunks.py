@@ -1,8 +1,9 @@
 """Access to the staged batch by chunk: keys, single columns or whole rows, decoded once a process.
 
-A chunk is one row group of a staged file, with the rows of a file of the batch where that holds columns of it. What a
-task decoded is kept in a cache that the other tasks of its process share, a small part of what one of them may hold. A
-run in one process hands over what it staged, as far as there is room.
+A chunk is one row group of a staged file. Columns that are not copied are read from the file of the batch that holds
+them, which the staged file names with its digest. What a task decoded is kept in a cache that the other tasks of its
+process share, a small part of what one of them may hold. A run in one process hands over what it staged, as far as
+there is room.
 """
 
 from __future__ import annotations
@@ -20,11 +21,74 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakeindex.errors import InputError, ObjectNotFoundError
 from lakeindex.hashing.arrow import one_array
 from lakeindex.pipeline import CHUNKS, STAGED_KEY
-from lakeindex.run.checkpoints import Manifest, Part, RunFolder, arrow_schema
-from lakeindex.run.input_columns import InputColumns, input_columns_of
+from lakeindex.run.checkpoints import Manifest, Part, RunFolder, arrow_schema, digest_of
+from lakeindex.showing.json_values import json_of
 from lakeindex.tasks.memory_bound import LARGEST_CACHE, BoundedCache, cache_bytes, chunk_bytes, current_share
+from lakeindex.tasks.stores import storage_at
+
+_MARK: Final = b"lakeindex.columns.of.input"
+"""Key of a staged file's metadata: JSON, where the columns are that it has not got."""
+
+
+class InputChangedError(InputError):
+    """A file of the batch is not what it was when its keys were computed. The run is that of what it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputColumns:
+    """Columns of a Parquet file of the batch, as they were when it was keyed.
+
+    Attributes:
+        root: the file's store.
+        path: of the file, below it.
+        digest: of its bytes.
+        columns: of its columns, those that are not copied.
+        first_row: row of the file that the staged file's first one is.
+    """
+
+    root: str
+    path: str
+    digest: str
+    columns: tuple[str, ...]
+    first_row: int = 0
+
+    def as_metadata(self) -> dict[bytes, str]:
+        """Entry of the staged file's metadata."""
+        return {_MARK: json.dumps(json_of(self))}
+
+    def content(self) -> memoryview:
+        """The file's bytes, those that were keyed.
+
+        Raises:
+            InputChangedError: it is gone, or has other bytes.
+        """
+        try:
+            data = memoryview(storage_at(self.root).read(self.path))
+        except ObjectNotFoundError as error:
+            raise self._changed("is gone") from error
+        if digest_of(data) != self.digest:
+            raise self._changed("has changed")
+        return data
+
+    def _changed(self, how: str) -> InputChangedError:
+        display = f"{self.root.rstrip('/')}/{self.path}"
+        return InputChangedError(
+            f"input {display!r} {how} since its keys were computed",
+            culprit=display,
+            hint="nothing was published: put the file back as it was, or run the batch again, as it is now",
+        )
+
+
+def input_columns_of(metadata: Mapping[bytes, bytes]) -> InputColumns | None:
+    """What a staged file's metadata says; None if it holds all columns of its rows."""
+    if _MARK not in metadata:
+        return None
+    said = json.loads(metadata[_MARK])
+    return InputColumns(**{**said, "columns": tuple(said["columns"])})
+
 
 CACHE_BYTES = LARGEST_CACHE
 _DENSE: Final = 4

@@ -3,26 +3,72 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+import pickle
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from lakeindex.errors import OptionError
 from lakeindex.files.file_system_view import Snapshot
+from lakeindex.hashing.arrow import one_array
 from lakeindex.model import Change, IndexSpec, IndexType, MergeMode, Operation
 from lakeindex.options.option import CONDITION_OPTIONS
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.predicates.row_conditions import RowConditions, row_conditions
-from lakeindex.run.checkpoints import RunFolder
-from lakeindex.run.chosen_rows import ChosenRows
+from lakeindex.run.checkpoints import RunFolder, digest_of_text
 from lakeindex.run.feeds import Feed
 from lakeindex.table.handle import Table
 from lakeindex.tasks.stores import storage_at
+from lakeindex.write.base_file import PARTITION_PATH, RECORD_KEY
 from lakeindex.write.keys.keys import KeySpec
 from lakeindex.write.merge_function import MergeFunction
-from lakeindex.write.types.evolution import differences
+from lakeindex.write.types.schema_fit import differences
 from lakeindex.write.virtual_keys import VirtualKeys
+
+if TYPE_CHECKING:
+    from lakeindex.predicates.predicate import Condition
+
+CHOSEN_FOLDER: Final = "chosen"
+"""Where in a run's folder the chosen rows are."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenRows:
+    """Which rows are changed, and how.
+
+    Attributes:
+        change: what is done with them.
+        text: the condition as messages show it.
+        values: of an update, names of columns and what digests of their new values are made of; in the order given.
+    """
+
+    change: Change
+    where: Condition = field(compare=False)
+    text: str
+    values: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Names what is asked for, whatever rows meet the condition: what a batch id stands for."""
+        where = self.where if isinstance(self.where, str) else pickle.dumps(self.where).hex()
+        return digest_of_text(str(self.change), where, *(part for value in self.values for part in value))
+
+
+def is_chosen(run_id: str, path: str) -> bool:
+    """Whether a file of the batch holds chosen rows of the table, and not rows that a caller has given.
+
+    Args:
+        path: of the file, below the root of the run folders.
+    """
+    return path.startswith(f"{run_id}/{CHOSEN_FOLDER}/")
+
+
+def stored_keys(batch: pa.Table) -> tuple[pa.Array, pa.Array]:
+    """Record keys and partition paths of chosen rows, as they are stored."""
+    return one_array(batch.column(RECORD_KEY)), one_array(batch.column(PARTITION_PATH))
+
 
 _parsed = functools.lru_cache(maxsize=64)(parse_options)
 """Each task of a run asks for the options several times."""

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakeindex.runners.keyed_state import KeyedState
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 TABLE_PREFIX = "table:"
 _PIECES = pa.schema([pa.field("path", pa.string()), pa.field("rows", pa.int64())])
@@ -240,3 +242,26 @@ def _write_piece(
     )
     paths, rows = zip(*written, strict=True)
     yield pa.record_batch([pa.array(paths), pa.array(rows, pa.int64())], schema=_PIECES)
+
+
+def frame_of_pieces(
+    session: SparkSession, pieces: int, read: Callable[[int], Iterator[pa.RecordBatch]], schema: pa.Schema
+) -> DataFrame:
+    """A DataFrame whose rows are read on the executors, whenever Spark asks for them.
+
+    Args:
+        pieces: how many there are.
+        read: gives the rows of a piece by its number; it is pickled.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    numbers = session.range(0, pieces, 1, max(pieces, 1))
+    return numbers.mapInArrow(partial(_read, read), from_arrow_schema(schema))
+
+
+def _read(
+    read: Callable[[int], Iterator[pa.RecordBatch]], numbers: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            yield from read(number)

@@ -17,8 +17,7 @@ from pyspark import daemon
 from lakeindex.bloom.filter import ADD, PROBE
 from lakeindex.hashing.java_hash import NEW_LISTS, OLD_LISTS, STRINGS
 from lakeindex.hashing.murmur import HASHES
-from lakeindex.parquet.footer_walk import WALK
-from lakeindex.parquet.page_walk import PAGE_HEADER
+from lakeindex.parquet.thrift_walk import PAGE_HEADER, WALK
 
 LOADED: Final = (
     "lakeindex.index.search_kernels",

@@ -25,7 +25,7 @@ from lakeindex.run.checkpoints import Manifest, Part, digest_of_text
 from lakeindex.run.chunks import Chunk, chunks_of
 from lakeindex.run.index.ask_index import AskResult, AskTask, ask_index
 from lakeindex.run.index.session import AskedBatch, StoreRef
-from lakeindex.run.index.sessions import session_for
+from lakeindex.run.index.stored_session import session_for
 from lakeindex.run.lookup_files import (
     IN_FOOTER,
     IN_METADATA,

@@ -31,14 +31,14 @@ from lakeindex.table.binding import ENCODING_OPTION, BoundKeys, open_encoding
 from lakeindex.table.handle import Table
 from lakeindex.table.stored_keys import Compared, Example, Sample, compare_keys, compare_paths, sample_rows
 from lakeindex.write.keys.java_text import is_instant
-from lakeindex.write.keys.key_spec import (
+from lakeindex.write.keys.keys import (
     PARTITION_PATH_PART,
     RECORD_KEY_PART,
     TIMESTAMP_PARTS,
     KeySpec,
     PartitionKind,
+    column_at,
 )
-from lakeindex.write.keys.keys import column_at
 
 _ZONE_STEP: Final = dt.timedelta(minutes=15)
 _MOST_ZONES: Final = 4

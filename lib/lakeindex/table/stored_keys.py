@@ -26,7 +26,7 @@ from lakeindex.files.footers import read_structure
 from lakeindex.format.partition_paths import partition_path_problem
 from lakeindex.hashing.arrow import one_array, plain_strings
 from lakeindex.model import BaseFile
-from lakeindex.parquet.read_pages import open_pages, read_group_batches, read_groups
+from lakeindex.parquet.pages import open_pages, read_group_batches, read_groups
 from lakeindex.storage import decoded_in_parallel
 from lakeindex.storage.port import Storage
 from lakeindex.storage.storage_file import StorageFile

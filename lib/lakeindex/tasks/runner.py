@@ -7,9 +7,11 @@ runner only schedules: threads of this process, or Spark. Results are metadata, 
 from __future__ import annotations
 
 import heapq
+import os
 import time
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -137,3 +139,31 @@ def pack(costs: Sequence[float], bins: int) -> list[list[int]]:
         packed[lightest].append(item)
         heapq.heapreplace(loads, (load + costs[item], lightest))
     return [sorted(items) for items in packed if items]
+
+
+class Threads:
+    """The plainest runner."""
+
+    @property
+    def slots(self) -> int:
+        """One task a core."""
+        return os.cpu_count() or 1
+
+    @property
+    def is_started(self) -> bool:
+        """Always."""
+        return True
+
+    def nearby(self) -> Threads:
+        """Itself."""
+        return self
+
+    def for_files(self, files: int) -> Threads:  # noqa: ARG002 - the protocol's argument
+        """Itself."""
+        return self
+
+    def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
+        """``[function(t) for t in tasks]``, in order; the first failure is raised."""
+        with ThreadPoolExecutor(self.slots, thread_name_prefix=title) as pool:
+            futures = [pool.submit(copy_context().run, function, task) for task in tasks]
+            return [future.result() for future in futures]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Self
 
 from lakeindex.errors import LakeIndexError, noted
 from lakeindex.pipeline import Stage
+from lakeindex.run.checkpoints import finished_stages
 from lakeindex.run.spec import RunSpec, run_folder
-from lakeindex.run.stage_run import finished_stages
 from lakeindex.run.summary import RunSummary, StageSummary
 from lakeindex.telemetry.outcome import RunEnding, ended_badly, ended_well
 from lakeindex.time_spent import loading

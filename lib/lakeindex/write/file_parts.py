@@ -16,7 +16,7 @@ from lakeindex.errors import InvariantError
 from lakeindex.hashing.arrow import one_array, plain_strings
 from lakeindex.options.types import WriteConfig
 from lakeindex.parquet import stamps
-from lakeindex.parquet.read_pages import open_pages, read_batches, read_column, read_groups
+from lakeindex.parquet.pages import open_pages, read_batches, read_column, read_groups
 from lakeindex.parquet.splice import ChunkOf, Content, ParquetParts, footer_bytes, joined, parts_of
 from lakeindex.write.base_file import RECORD_KEY, file_schema_of, footer_texts, parquet_writer, schema_of_arrays
 from lakeindex.write.columns import has_floats, leaves_with_nan, nulls_of

@@ -1,7 +1,7 @@
 """Make base files: of new rows, or from an old one by decoding only what a batch changes; the rest is copied as bytes.
 
 A row group is *copied* if no row of it changes. If rows of it are only updated it is *patched*: columns whose values
-cannot change (:mod:`lakeindex.write.fixed_columns`) or did not change are copied, the others encoded anew. If rows of
+cannot change (:mod:`lakeindex.write.rewrite`) or did not change are copied, the others encoded anew. If rows of
 it are deleted it is *recoded*, all columns. New rows go to row groups of their own, behind the others. A row group that
 has become small is joined with its neighbour, so they stay few. ``_hoodie_file_name`` names the new file in every row:
 its chunks are always written anew, without reading the old ones.
@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from lakeindex.bloom import marks
 from lakeindex.errors import InvariantError
+from lakeindex.format.partition_paths import DEFAULT_PARTITION
 from lakeindex.hashing.arrow import one_array, plain_strings
 from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.splice import ChunkOf, GroupOf, ParquetParts, splice
@@ -32,6 +33,7 @@ from lakeindex.write.base_file import FILE_NAME, EncodedFile, constant_column, f
 from lakeindex.write.bounded_groups import groups_within
 from lakeindex.write.columns import leaves
 from lakeindex.write.file_parts import ForeignSlice, OldSlice, encoded_parts
+from lakeindex.write.keys.keys import KeySpec, PartitionKind
 from lakeindex.write.merge_rows import Changes
 from lakeindex.write.row_groups import DECODED_TIMES, Fresh, Patch, Recode, Rewrite, patched, recoded
 
@@ -352,3 +354,48 @@ class _Work:
 def _shell(schema: pa.Schema, table_name: str, config: WriteConfig) -> ParquetParts:
     """A base file without rows, of which no key is said."""
     return encoded_parts([], file_schema_of(schema), config, schema_footer(schema, table_name))
+
+
+def fixed_columns(spec: KeySpec, schema: pa.Schema, partition_path: str | None) -> frozenset[str]:
+    """Columns of which an updated row has the stored row's value, whatever the batch.
+
+    The stored row has the same record key and, where paths are believed, the same partition path. A field's
+    value follows from that where its text is its value (texts and whole numbers) and where it can be told from
+    the texts beside it: several texts joined with commas can be cut in more than one way, a null and the text
+    that stands for it are one.
+
+    Args:
+        spec: how keys are made.
+        partition_path: the file's; None if it does not say the columns of its rows: a global index that moves no rows
+            keeps them where they are, with the partition columns of the incoming row.
+
+    Returns:
+        Names of top-level columns.
+    """
+    of_partition = () if partition_path is None else _of_partition(spec, schema, partition_path)
+    return frozenset(_of_record_key(spec, schema)) | frozenset(of_partition)
+
+
+def _of_record_key(spec: KeySpec, schema: pa.Schema) -> tuple[str, ...]:
+    fields = spec.record_key_fields
+    if not all(name in schema.names for name in fields):
+        return ()
+    kinds = [schema.field(name).type for name in fields]
+    if len(fields) == 1:  # null and empty are refused: there is no text that stands for them
+        return fields if pa.types.is_integer(kinds[0]) or _is_text(kinds[0]) else ()
+    return fields if all(map(pa.types.is_integer, kinds)) else ()
+
+
+def _of_partition(spec: KeySpec, schema: pa.Schema, partition_path: str) -> tuple[str, ...]:
+    fields = [name for name, _ in spec.partition_fields]
+    if any(kind is not PartitionKind.SIMPLE for _, kind in spec.partition_fields):
+        return ()
+    if DEFAULT_PARTITION in partition_path or partition_path.count("/") != len(fields) - 1:
+        return ()
+    kinds = [schema.field(name).type if name in schema.names else None for name in fields]
+    fits = all(kind is not None and (pa.types.is_integer(kind) or _is_text(kind)) for kind in kinds)
+    return tuple(fields) if fits else ()
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

@@ -29,8 +29,7 @@ from lakeindex.write.base_file import (
 )
 from lakeindex.write.columns import changed, replaced, without_unused
 from lakeindex.write.file_parts import OldSlice, decode_together, encoded_parts
-from lakeindex.write.merge_rows import Changes, Merge, NewSlice, merge_slices
-from lakeindex.write.updated_rows import REPLACE, UpdateRule
+from lakeindex.write.merge_rows import REPLACE, Changes, Merge, NewSlice, UpdateRule, merge_slices
 from lakeindex.write.virtual_keys import VirtualKeys
 
 DECODED_TIMES: Final = 3

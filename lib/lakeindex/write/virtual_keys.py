@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from lakeindex.errors import TableCorruptError
 from lakeindex.hashing.arrow import one_array, plain_strings
-from lakeindex.write.keys.key_spec import KeySpec
-from lakeindex.write.keys.keys import KeyGenerator
+from lakeindex.write.keys.keys import KeyGenerator, KeySpec
 from lakeindex.write.types.widening import widened
 
 _NO_COLUMNS = pa.schema([])

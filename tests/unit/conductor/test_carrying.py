@@ -10,9 +10,9 @@ import pytest
 from lakeindex.conductor.opened import open_for_write
 from lakeindex.conductor.upsert import look_up, run_stage_input
 from lakeindex.model import Operation
+from lakeindex.run.checkpoints import LookedUp
 from lakeindex.run.lookup_files import read_files
 from lakeindex.run.spec import RunSpec, run_folder
-from lakeindex.run.stage_run import LookedUp
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, make_table
 

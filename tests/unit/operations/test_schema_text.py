@@ -13,7 +13,7 @@ import lakeindex
 from lakeindex.errors import InputError, LakeIndexError
 from lakeindex.operations.schema_text import schema_from_text
 from lakeindex.write.types.avro_schema import schema_from_avro, schema_to_avro
-from lakeindex.write.types.storable import storable_schema
+from lakeindex.write.types.type_fit import storable_schema
 from tests.cli_support import lakeindex as run_cli
 
 EVERY = pa.schema(

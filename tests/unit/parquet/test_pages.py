@@ -10,8 +10,15 @@ import pytest
 
 from lakeindex.parquet import stamps
 from lakeindex.parquet.footer_text import footer_text
-from lakeindex.parquet.pages import ChunkWalk, DamagedPagesError, WalkedChunk
-from lakeindex.parquet.read_pages import open_pages, read_batches, read_column, read_groups
+from lakeindex.parquet.pages import (
+    ChunkWalk,
+    DamagedPagesError,
+    WalkedChunk,
+    open_pages,
+    read_batches,
+    read_column,
+    read_groups,
+)
 from lakeindex.parquet.splice import ParquetParts, _row_group, footer_bytes, parts_of, splice
 from lakeindex.parquet.verify_pages import _Walks
 

@@ -12,9 +12,17 @@ from hypothesis import strategies as st
 
 from lakeindex.hashing.loops import Loop
 from lakeindex.parquet import footer_text
-from lakeindex.parquet.footer_places import NUMBERS, PLACES
-from lakeindex.parquet.footer_walk import WALK, walk
-from lakeindex.parquet.page_walk import HEADER_END, PAGE_HEADER, PAGE_NUMBERS, SENSELESS, page_header
+from lakeindex.parquet.thrift_walk import (
+    HEADER_END,
+    NUMBERS,
+    PAGE_HEADER,
+    PAGE_NUMBERS,
+    PLACES,
+    SENSELESS,
+    WALK,
+    page_header,
+    walk,
+)
 from tests.unit.parquet.test_footer_text import footer_bytes, written
 
 FOOTER = footer_bytes(written(group=50))

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from lakeindex.errors import UsageError
-from lakeindex.predicates.arithmetic import decimal_type, number_of
 from lakeindex.predicates.predicate import predicate_of
+from lakeindex.predicates.values import decimal_type, number_of
 
 WIDE = pa.schema(
     [

@@ -13,8 +13,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from lakeindex.errors import UsageError
-from lakeindex.predicates.assign import expression_for
-from lakeindex.predicates.casts import cast_to, common_type
+from lakeindex.predicates.assign import cast_to, common_type, expression_for
 
 ROWS = pa.table(
     {

@@ -3,7 +3,7 @@
 import pytest
 
 from lakeindex.errors import WriteConflictError
-from lakeindex.run.retention import sweep_runs
+from lakeindex.run.run_folders import sweep_runs
 from lakeindex.storage.memory import MemoryStorage
 from tests.builders import Row
 from tests.meanwhile import MemoryTable, writes_data

@@ -13,8 +13,7 @@ import pytest
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import UsageError
 from lakeindex.model import Operation
-from lakeindex.run.retention import _drop_finished
-from lakeindex.run.run_folders import begin_run, roster_of, strike
+from lakeindex.run.run_folders import _drop_finished, begin_run, roster_of, strike
 from lakeindex.run.spec import RunSpec
 from lakeindex.storage.local import LocalStorage
 from lakeindex.storage.port import Listing, ObjectMeta

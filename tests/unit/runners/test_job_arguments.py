@@ -15,7 +15,7 @@ from lakeindex.model import Operation
 from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec
 from lakeindex.runners import jobs
-from lakeindex.runners.job_arguments import run_spec, stage_command
+from lakeindex.runners.jobs import run_spec, stage_command
 
 PLAN = DagPlan(
     table="trips",

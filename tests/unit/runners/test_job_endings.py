@@ -18,8 +18,7 @@ from lakeindex.errors import (
 from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec
 from lakeindex.runners import jobs
-from lakeindex.runners.job_arguments import run_spec
-from lakeindex.runners.jobs import run_stage_job
+from lakeindex.runners.jobs import run_spec, run_stage_job
 from lakeindex.runners.spark_session import JobSession
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, make_table

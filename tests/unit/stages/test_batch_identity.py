@@ -20,7 +20,7 @@ from lakeindex.errors import BatchIdReusedError
 from lakeindex.hashing.batch_digest import NO_ROWS
 from lakeindex.model import Operation
 from lakeindex.run.spec import RunSpec
-from lakeindex.stages.stage_input.batch_identity import rows_digest
+from lakeindex.stages.stage_input.batch_columns import rows_digest
 from lakeindex.write.types.schema_fit import FittedBatch
 from tests.builders import make_table
 

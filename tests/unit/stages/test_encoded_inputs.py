@@ -18,7 +18,7 @@ import pytest
 
 import lakeindex
 from lakeindex.errors import InputError, SchemaMismatchError, UsageError
-from lakeindex.write.types.storable import decoded_table, storable_column, storable_type
+from lakeindex.write.types.type_fit import decoded_table, storable_column, storable_type
 from tests.builders import Row, batch_of, make_table
 
 TEXTS = [pa.array(["x", "y", None]), pa.array(["y", "z", "x"])]

@@ -20,7 +20,7 @@ from lakeindex.conductor.upsert import run_batch, run_stage
 from lakeindex.model import IndexType, Operation
 from lakeindex.pipeline import Stage, stages_for
 from lakeindex.run import chunks
-from lakeindex.run.input_columns import InputChangedError
+from lakeindex.run.chunks import InputChangedError
 from lakeindex.run.spec import RunSpec
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.tasks.memory_bound import BoundedCache
@@ -28,7 +28,7 @@ from tests.builders import Row, batch_of, content_of, make_table, rows_of
 from tests.meanwhile import Meanwhile
 
 WRITING = "merge write: rewrite"
-SPLIT_ORDER = "lakeindex.stages.stage_input.split_order._LEAST_BYTES"
+SPLIT_ORDER = "lakeindex.stages.stage_input.stage._LEAST_BYTES"
 
 
 class KilledError(BaseException):

@@ -22,11 +22,11 @@ from lakeindex.model import Operation
 from lakeindex.options.types import InputFormat
 from lakeindex.run.checkpoints import Manifest
 from lakeindex.run.spec import RunSpec, run_folder
-from lakeindex.stages.stage_input import inputs, split_order
-from lakeindex.stages.stage_input.split_order import splits_apart
-from lakeindex.stages.stage_input.stage import stage_input
+from lakeindex.stages.stage_input import inputs
+from lakeindex.stages.stage_input import stage as split_order
+from lakeindex.stages.stage_input.stage import splits_apart, stage_input
 from lakeindex.tasks.local_runner import LocalRunner
-from lakeindex.write.keys.key_spec import KeySpec, PartitionKind
+from lakeindex.write.keys.keys import KeySpec, PartitionKind
 from lakeindex.write.keys.time_partitions import TimeOptions
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
 from tests.unit.stages.test_inputs import write

@@ -57,7 +57,7 @@ def test_chunks_of_files_that_store_other_columns_read_alike(tmp_path: Path, mon
     table = make_table(tmp_path / "t")
     for number, day in enumerate(["", "x"]):  # the first stands in the default partition
         pq.write_table(batch_of([Row(f"k{number}{n}", day, n, "v") for n in range(3)]), folder / f"{number}.parquet")
-    monkeypatch.setattr("lakeindex.stages.stage_input.split_order._LEAST_BYTES", 1)
+    monkeypatch.setattr("lakeindex.stages.stage_input.stage._LEAST_BYTES", 1)
     manifest, spec = staged(table, folder)
     parts = [
         set(pq.read_schema(pa.BufferReader(run_folder(spec).read_bytes(p))).names) for p in manifest.parts("staged")

@@ -19,8 +19,7 @@ from lakeindex.options.types import CsvFormat, InputFormat
 from lakeindex.stages.stage_input import text_files
 from lakeindex.stages.stage_input.input_pieces import read_pieces, read_split
 from lakeindex.stages.stage_input.inputs import Split, find_inputs
-from lakeindex.stages.stage_input.text_files import BAD_VALUE
-from lakeindex.stages.stage_input.text_values import values_of_texts
+from lakeindex.stages.stage_input.text_files import BAD_VALUE, values_of_texts
 
 UTC = dt.UTC
 NOON = dt.datetime(2026, 1, 2, 12, 0, 0, 123000)  # noqa: DTZ001 - a local timestamp

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lakeindex
-from lakeindex.stages.merge_write import written_files
+from lakeindex.stages.merge_write import file_slices as written_files
 
 CUSTOM = {"hoodie.table.keygenerator.type": "CUSTOM"}
 DAYS = [dt.date(2024, 1, 1) + dt.timedelta(days=number) for number in range(30)]

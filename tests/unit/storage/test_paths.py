@@ -9,7 +9,7 @@ import pytest
 
 import lakeindex
 from lakeindex.errors import OptionError
-from lakeindex.runners.job_arguments import run_spec
+from lakeindex.runners.jobs import run_spec
 from lakeindex.storage import is_local_disk, is_on_this_machine, open_storage
 from lakeindex.storage.local import LocalStorage
 from lakeindex.storage.paths import absolute, file_uri, plain

@@ -30,7 +30,7 @@ print(before, type(frame).__module__.partition(".")[0])
 
 
 @pytest.mark.parametrize(
-    ("first", "said"), [("lakeindex.runners.job_arguments", "False pandas"), ("lakeindex.api.table", "True pandas")]
+    ("first", "said"), [("lakeindex.runners.jobs", "False pandas"), ("lakeindex.api.table", "True pandas")]
 )
 def test_a_job_does_without_pandas_until_it_is_wanted(first: str, said: str) -> None:
     pytest.importorskip("pandas")

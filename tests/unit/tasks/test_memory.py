@@ -29,8 +29,8 @@ from lakeindex.pipeline import OP_DELETE
 from lakeindex.run.checkpoints import Manifest
 from lakeindex.run.chunks import chunk_columns, chunks_of, rows_handed_over
 from lakeindex.run.spec import RunSpec, run_folder
-from lakeindex.stages.stage_input.spill import HeldPiece, SpilledPiece, spill
 from lakeindex.stages.stage_input.stage import stage_input
+from lakeindex.stages.stage_input.staged_rows import HeldPiece, SpilledPiece, spill
 from lakeindex.tasks import memory_bound as memory
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.tasks.memory_bound import MIB, TOGETHER_BYTES, MemoryGate, default_memory, held_by, memory_bound

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lakeindex.pipeline import OP_DELETE, OP_UPSERT, STAGED_KEY, STAGED_OP, STAGED_PARTITION
 from lakeindex.write import combine as combining
 from lakeindex.write.combine import ARRIVAL, Combining, combine, combine_and_sort
-from lakeindex.write.updated_rows import UpdateRule
+from lakeindex.write.merge_rows import UpdateRule
 
 ROWS = st.lists(
     st.tuples(

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from lakeindex.errors import SchemaMismatchError
 from lakeindex.options.types import SchemaMode
-from lakeindex.write.types.evolution import differences, evolved
-from lakeindex.write.types.schema_fit import fit_batch
+from lakeindex.write.types.schema_fit import differences, evolved, fit_batch
 
 TABLE = pa.schema(
     [

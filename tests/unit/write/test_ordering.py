@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeindex.api.table import LakeTable
-from lakeindex.write.ordering import comparable
+from lakeindex.write.combine import comparable
 from tests.builders import make_table
 
 NAN = float("nan")

@@ -23,14 +23,12 @@ from lakeindex.write import rewrite as rewriting
 from lakeindex.write import row_groups
 from lakeindex.write.base_file import EncodedFile, encode_base_file
 from lakeindex.write.file_parts import ForeignSlice, OldSlice, WholeFile, open_slice
-from lakeindex.write.fixed_columns import fixed_columns
-from lakeindex.write.keys.key_spec import KeySpec, PartitionKind
+from lakeindex.write.keys.keys import KeySpec, PartitionKind
 from lakeindex.write.merge_function import MergeFunction
-from lakeindex.write.merge_rows import Changes, Merge, NewSlice, merge_slices
-from lakeindex.write.rewrite import NewFile, make_together
+from lakeindex.write.merge_rows import REPLACE, Changes, Merge, NewSlice, UpdateRule, merge_slices
+from lakeindex.write.rewrite import NewFile, fixed_columns, make_together
 from lakeindex.write.row_groups import Rewrite
 from lakeindex.write.types.avro_schema import META_COLUMNS
-from lakeindex.write.updated_rows import REPLACE, UpdateRule
 from tests.unit.write.test_merging import OLD
 
 SCHEMA = pa.schema(

@@ -22,7 +22,7 @@ from lakeindex.errors import SchemaMismatchError
 from lakeindex.operations.create_table import create_like
 from lakeindex.write.types.avro_schema import schema_from_avro, schema_to_avro
 from lakeindex.write.types.schema_fit import fit_batch
-from lakeindex.write.types.storable import storable_column, storable_schema, storable_type
+from lakeindex.write.types.type_fit import storable_column, storable_schema, storable_type
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "format.md"
 ZONED = dt.datetime(2020, 1, 1, 12, 0, 0, 123456, tzinfo=dt.UTC)

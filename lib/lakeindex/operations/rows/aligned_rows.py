@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from lakeindex.errors import LakeIndexError, TableCorruptError
 from lakeindex.files.footers import read_parquet_footer
 from lakeindex.model import BaseFile
-from lakeindex.parquet.read_pages import open_pages, read_group_batches, read_groups
+from lakeindex.parquet.pages import open_pages, read_group_batches, read_groups
 from lakeindex.storage.port import Storage
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.table.handle import Table

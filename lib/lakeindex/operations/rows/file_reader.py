@@ -28,7 +28,7 @@ from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile
 from lakeindex.operations.rows.aligned_rows import align, aligned_batches, blamed, open_base_file, stored_names
 from lakeindex.options.types import WriteConfig
-from lakeindex.parquet.read_pages import read_groups
+from lakeindex.parquet.pages import read_groups
 from lakeindex.storage import StoreOptions, open_storage
 from lakeindex.storage.port import Storage
 from lakeindex.tasks.stores import storage_at

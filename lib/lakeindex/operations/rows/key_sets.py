@@ -20,7 +20,7 @@ from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import RECORD_KEY
-from lakeindex.write.keys.key_spec import KeySpec
+from lakeindex.write.keys.keys import KeySpec
 
 OneKey: TypeAlias = str | Mapping[str, Any] | tuple[Any, ...]
 """A record key as it is stored, or the values of its columns: by name, or of a composite key in the key's order."""

@@ -20,8 +20,7 @@ from lakeindex.index.registry import index_for
 from lakeindex.pipeline import CANDIDATES, RANGES, SEARCHED, STAGED_KEY, STAGED_PARTITION
 from lakeindex.run.checkpoints import Part, RunFolder, arrow_schema, table_of
 from lakeindex.run.chunks import Chunk, chunk_columns, chunk_keys, pack_rows
-from lakeindex.run.index.delta import store_context
-from lakeindex.run.index.session import Answer, StoreRef
+from lakeindex.run.index.session import Answer, StoreRef, store_context
 from lakeindex.run.lookup_files import LookupFile, read_files
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.tasks.stores import storage_at

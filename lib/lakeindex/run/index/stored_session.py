@@ -8,7 +8,7 @@ what a store has to do beside the log is done before (harmlessly) and after (rep
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -34,19 +34,66 @@ from lakeindex.index.locations.change_log import (
     is_in_force,
     new_generation,
 )
-from lakeindex.index.locations.contract import BatchStore, LocationStore, StoredIndex, VolatileStore
-from lakeindex.index.locations.store_context import Completed, StoreContext
+from lakeindex.index.locations.contract import DELTA_SCHEMA, BatchStore, LocationStore, StoredIndex, VolatileStore
+from lakeindex.index.locations.store_context import NOTHING_COMPLETED, Completed, LogView, StoreContext
+from lakeindex.index.registry import index_for, stored_index_for
 from lakeindex.lock.write_context import locked
-from lakeindex.model import BaseFile
+from lakeindex.model import BaseFile, Group
 from lakeindex.run.checkpoints import Part
 from lakeindex.run.index.ask_index import ask_engine
-from lakeindex.run.index.delta import DeltaTask, put_delta
-from lakeindex.run.index.session import AskedBatch, IndexSession, StoreRef, uncovered
+from lakeindex.run.index.session import AskedBatch, DeltaTask, IndexSession, StoreRef, joined, put_delta, uncovered
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.table.properties import load_table_properties
 from lakeindex.tasks.runner import Runner, run_tasks
 from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
+
+
+class InProcessSession(IndexSession):
+    """An index in the driver's memory (INMEMORY): no log, no build. What the process does not know is read."""
+
+    keeps_changes = True
+
+    def __init__(self, spec: RunSpec, facts: TableFacts, runner: Runner, index: StoredIndex) -> None:
+        super().__init__(spec, facts, runner)
+        self._index = index
+
+    def opened(self, batch: AskedBatch) -> StoreRef:
+        """Enter the keys of live files that it does not know, and forget file groups that are no more."""
+        context = self._context(Completed.of(batch.snapshot.timeline), LogView(""))
+        store = self._store(context)
+        missing, gone = uncovered(batch.files, store.coverage(), batch.partitions)
+        folder = run_folder(self._spec)
+        store.enter(DELTA_SCHEMA.empty_table(), (), gone)
+        for one in self.read_keys(missing):
+            store.enter(folder.read_table(one.part), one.files, resets=[f.group for f in one.files])
+        return StoreRef(context.completed, context.view)
+
+    def runner_for(self, work_bytes: float) -> Runner:
+        """This process: nobody else has it."""
+        del work_bytes
+        return self._runner.nearby()
+
+    def committed(self, written: Sequence[CoveredFile], parts: Sequence[Part]) -> None:
+        """Enter what the commit changed."""
+        folder = run_folder(self._spec)
+        store = self._store(self._context(NOTHING_COMPLETED, LogView("")))
+        covered = store.coverage()  # what was looked up in another way is not known here, and read by the next look-up
+        followed = [one for one in written if one.replaces is None or _is_known(covered, one)]
+        store.enter(joined([folder.read_table(part) for part in parts]), followed)
+
+    def _store(self, context: StoreContext) -> VolatileStore:
+        store = self._index.open(context)
+        if not isinstance(store, VolatileStore):
+            raise InvariantError("an index says that it lives in this process, but its store does not")
+        return store
+
+
+def _is_known(covered: Mapping[Group, CoveredFile], file: CoveredFile) -> bool:
+    """Whether the file that it replaces is covered."""
+    before = covered.get(file.group)
+    return before is not None and before.name == file.replaces
+
 
 _ROWS_A_DELTA: Final = 1_000_000
 
@@ -345,3 +392,25 @@ def _check_count(store: LocationStore, state: LogState, facts: TableFacts) -> No
             culprit=facts.index_type,
             hint="lakeindex index verify TABLE shows the difference, lakeindex index build TABLE makes it anew",
         )
+
+
+def session_for(spec: RunSpec, facts: TableFacts, runner: Runner) -> IndexSession:
+    """The session of the index of a run's table."""
+    index = index_for(facts.index).stored
+    if index is None:
+        return IndexSession(spec, facts, runner)
+    from lakeindex.run.index.in_metadata import MetadataSession, is_in_metadata
+
+    if is_in_metadata(storage_at(spec.table_uri), index):
+        return MetadataSession(spec, facts, runner, index)
+    kind = InProcessSession if index.in_process else StoredSession
+    return kind(spec, facts, runner, index)
+
+
+def stored_session(spec: RunSpec, facts: TableFacts, runner: Runner) -> StoredSession:
+    """The session of an index that is built.
+
+    Raises:
+        OptionError: the index stores nothing.
+    """
+    return StoredSession(spec, facts, runner, stored_index_for(facts.index))

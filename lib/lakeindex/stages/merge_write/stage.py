@@ -41,22 +41,36 @@ from lakeindex.index.locations.contract import DELTA_SCHEMA
 from lakeindex.index.registry import index_for
 from lakeindex.model import BaseFile
 from lakeindex.pipeline import KEPT_TABLE, STAGED_OP, STAGED_PARTITION, Stage
-from lakeindex.run.checkpoints import Part, digest_of_text
+from lakeindex.run.checkpoints import LookedUp, OutOfDateError, Part, digest_of_text
 from lakeindex.run.chunks import Chunk, chunk_columns, chunks_of, same_columns, without_repeated
 from lakeindex.run.estimate import estimate_of
 from lakeindex.run.feeds import mark_applied
-from lakeindex.run.index.sessions import session_for
+from lakeindex.run.index.stored_session import session_for
 from lakeindex.run.lookup_files import LookupFile
 from lakeindex.run.replaced import ids_by_partition
 from lakeindex.run.spec import BoundTable, RunSpec, TableFacts, conditions_of, run_folder
-from lakeindex.run.stage_run import LookedUp, OutOfDateError
 from lakeindex.run.summary import RunSummary, StageSummary, costs_of, stage_summary
-from lakeindex.stages.merge_write.file_slices import WriteTask, WrittenFile, unreadable, update_rule, write_files
-from lakeindex.stages.merge_write.insert_check import find_committed_homes, find_committed_inserts
-from lakeindex.stages.merge_write.merge_plan import MergePlan, PlannedSlice, planned_name
-from lakeindex.stages.merge_write.planning import PlannedMerge, plan_merge
+from lakeindex.stages.merge_write.file_slices import (
+    WriteTask,
+    WrittenFile,
+    check_counts,
+    keep_written,
+    tiny_files_note,
+    unreadable,
+    update_rule,
+    write_files,
+    write_stat,
+)
+from lakeindex.stages.merge_write.planning import (
+    MergePlan,
+    PlannedMerge,
+    PlannedSlice,
+    find_committed_homes,
+    find_committed_inserts,
+    plan_merge,
+    planned_name,
+)
 from lakeindex.stages.merge_write.tags import FoundLine
-from lakeindex.stages.merge_write.written_files import check_counts, keep_written, tiny_files_note, write_stat
 from lakeindex.storage.storage_file import StoredBytes
 from lakeindex.tasks.memory_bound import current_bound, verify_bytes, write_bytes, write_part
 from lakeindex.tasks.meter import StageCost

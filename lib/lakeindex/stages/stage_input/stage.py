@@ -3,7 +3,8 @@
 Two maps: *key* reads splits of the input in pieces, combines each and scatters it by a hash of the lookup key into the
 run folder, *sort* combines and sorts each bucket. Pieces and buckets are as large as a task's share of the memory
 allows. A split of one piece whose keys no other split holds (the only one of a batch, those of a sorted export) is
-staged as it is keyed, with nothing in between.
+staged as it is keyed, with nothing in between. Which splits these are, footers of Parquet files tell. They are believed
+for the plan only; the keys themselves are compared once they are sorted.
 """
 
 from __future__ import annotations
@@ -13,44 +14,145 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from lakeindex.errors import QuarantineExceededError, SchemaMismatchError
 from lakeindex.hashing.arrow import one_array
 from lakeindex.hashing.batch_digest import NO_ROWS, BatchDigest
 from lakeindex.model import Change, Operation
-from lakeindex.options.types import PLAIN_CSV
+from lakeindex.options.types import PLAIN_CSV, InputFormat
 from lakeindex.pipeline import CHUNKS, OP_DELETE, OP_UPSERT, REASON, STAGED_KEY, STAGED_OP, STAGED_PARTITION, Stage
 from lakeindex.run.checkpoints import Manifest, Part, digest_of, digest_of_text, table_of
-from lakeindex.run.chosen_rows import is_chosen, stored_keys
-from lakeindex.run.chunks import are_handed_over
-from lakeindex.run.input_columns import InputColumns
+from lakeindex.run.chunks import InputColumns, are_handed_over
 from lakeindex.run.replaced import PARTITIONS_FACT
-from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, event_time_mark, run_folder
+from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, event_time_mark, is_chosen, run_folder, stored_keys
 from lakeindex.stages.stage_input.batch_columns import (
     batch_columns,
     batch_pieces,
     columns_text,
     columns_to_stage,
     may_lack,
+    rows_digest,
+    rows_fact,
     with_columns,
 )
-from lakeindex.stages.stage_input.batch_identity import rows_digest, rows_fact
 from lakeindex.stages.stage_input.input_pieces import content_of
-from lakeindex.stages.stage_input.inputs import Split, content_digest, find_batch, marks_digest, split_inputs
-from lakeindex.stages.stage_input.spill import Cut, Piece, Scatter, SpilledPiece, pieces_held, read_spilled, spill
-from lakeindex.stages.stage_input.split_order import splits_apart
-from lakeindex.stages.stage_input.staged_rows import Staged, combining_of, refuse_doubled, stage_rows
+from lakeindex.stages.stage_input.inputs import (
+    Split,
+    content_digest,
+    find_batch,
+    format_of,
+    marks_digest,
+    parquet_footer,
+    split_inputs,
+)
+from lakeindex.stages.stage_input.staged_rows import (
+    Cut,
+    Piece,
+    Scatter,
+    SpilledPiece,
+    Staged,
+    combining_of,
+    pieces_held,
+    read_spilled,
+    refuse_doubled,
+    spill,
+    stage_rows,
+)
 from lakeindex.stages.stage_input.text_files import without_bad_values
-from lakeindex.tasks.memory_bound import bucket_bytes, current_bound, current_share, piece_bytes
+from lakeindex.storage import in_parallel
+from lakeindex.tasks.memory_bound import MIB, bucket_bytes, current_bound, current_share, piece_bytes
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 from lakeindex.write.combine import ARRIVAL, Combined, combine
-from lakeindex.write.keys.keys import KeyGenerator, first_problem
+from lakeindex.write.keys.keys import KeyGenerator, KeySpec, PartitionKind, first_problem
 from lakeindex.write.types.schema_fit import FittedBatch, Lacking, fit_batch
+
+_LEAST_BYTES: Final = MIB
+"""Smaller splits are scattered and joined: each would be a staged file of its own."""
+
+Bounds: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...]]
+"""Lowest and highest values of the partition fields and the first record key field."""
+
+
+def splits_apart(splits: Sequence[Split], keys: KeySpec, wanted: InputFormat, *, is_global: bool) -> frozenset[int]:
+    """Numbers of the splits whose lookup keys lie apart from those of all others.
+
+    Args:
+        splits: the batch.
+        keys: which columns the keys are made of.
+        wanted: the input's format, or ``auto``.
+        is_global: the lookup key is the record key alone.
+
+    Returns:
+        None of them unless every split has bounds: Parquet with statistics, no nulls among the fields,
+        keys that are texts or numbers of one length, partition paths that are made of the values themselves.
+
+    Raises:
+        InputError: a file's footer cannot be read; names the file.
+    """
+    if not any(split.bytes >= _LEAST_BYTES for split in splits):
+        return frozenset()
+    if any(format_of(split.file, wanted) is not InputFormat.PARQUET for split in splits):
+        return frozenset()
+    fields = [] if is_global else list(keys.partition_fields)
+    if any(kind is not PartitionKind.SIMPLE for _, kind in fields):
+        return frozenset()
+    names = [*(name for name, _ in fields), keys.record_key_fields[0]]
+    files = list(dict.fromkeys(split.file for split in splits))
+    footers = dict(zip(files, in_parallel(files[0].root, parquet_footer, files), strict=True))
+    groups = {number: _row_groups(split, footers[split.file]) for number, split in enumerate(splits)}
+    filled = [number for number, mine in groups.items() if mine]
+    bounds = [_bounds(groups[number], names) for number in filled]
+    known = [found for found in bounds if found is not None]
+    if len(known) < len(bounds) or len({tuple(map(type, low)) for low, _ in known}) > 1:
+        return frozenset()
+    return frozenset(filled[n] for n in _alone(known) if splits[filled[n]].bytes >= _LEAST_BYTES)
+
+
+def _row_groups(split: Split, footer: pq.FileMetaData) -> list[pq.RowGroupMetaData]:
+    """Those of the split that have rows."""
+    stop = footer.num_row_groups if split.last_row_group is None else split.last_row_group
+    groups = (footer.row_group(number) for number in range(split.first_row_group, stop))
+    return [group for group in groups if group.num_rows]
+
+
+def _bounds(groups: Sequence[pq.RowGroupMetaData], names: Sequence[str]) -> Bounds | None:
+    places = {groups[0].column(c).path_in_schema: c for c in range(groups[0].num_columns)}
+    lows, highs = [], []
+    for name in names:
+        if name not in places:
+            return None
+        facts = [group.column(places[name]).statistics for group in groups]
+        if any(f is None or not f.has_min_max or f.null_count != 0 for f in facts):
+            return None
+        lows.append(min(f.min for f in facts))
+        highs.append(max(f.max for f in facts))
+    ends = _as_texts(lows[-1], highs[-1])
+    return None if ends is None else ((*lows[:-1], ends[0]), (*highs[:-1], ends[1]))
+
+
+def _as_texts(low: object, high: object) -> tuple[str, str] | None:
+    """The ends of a range of keys as record keys are ordered, by their text."""
+    if isinstance(low, str) and isinstance(high, str):
+        return low, high
+    is_number = type(low) is int and type(high) is int and low >= 0
+    return (str(low), str(high)) if is_number and len(str(low)) == len(str(high)) else None
+
+
+def _alone(bounds: Sequence[Bounds]) -> list[int]:
+    """Those that overlap with no other."""
+    order = sorted(range(len(bounds)), key=lambda number: bounds[number][0])
+    lows = [bounds[number][0] for number in order]
+    reached = list(itertools.accumulate((bounds[number][1] for number in order), max))
+    is_after = [True, *(high < low for high, low in zip(reached, lows[1:], strict=False))]
+    is_before = [*(bounds[n][1] < low for n, low in zip(order, lows[1:], strict=False)), True]
+    return [number for number, *free in zip(order, is_after, is_before, strict=True) if all(free)]
+
 
 INPUT_FILE = "_li_input"
 INPUT_ROW = "_li_row"

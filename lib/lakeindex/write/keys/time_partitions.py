@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.errors import OptionError, SchemaMismatchError
+from lakeindex.write.keys.java_text import milliseconds_of
 from lakeindex.write.keys.joda import JodaFormat, JodaParser, zone_of
-from lakeindex.write.keys.timestamp_text import milliseconds_of
 
 _PREFIXES: Final = ("hoodie.keygen.timebased.", "hoodie.deltastreamer.keygen.timebased.")
 _GENERATOR_OPTION: Final = "hoodie.table.keygenerator.type"

@@ -3,10 +3,33 @@
 A wider number, a finer time, a decoded dictionary and another layout of the same text or bytes keep the value. What a
 safe cast of Arrow's does not notice is found here: rounding to a narrower float, between floats and decimals, a time
 zone that is put on or taken off, map keys made text, fields of a struct left out or filled with null.
+
+A type that a table cannot have becomes one that it can have:
+
+=========================================  ==============================================================
+of the batch                               in a table
+=========================================  ==============================================================
+halffloat                                  float, which holds all of its values
+uint64                                     int64; numbers below 2^63 only
+fixed_size_binary                          binary; the table does not keep the length
+string_view, binary_view                   string, binary
+date64                                     date32; whole days only
+duration                                   int64, the microseconds; whole ones only
+fixed_size_list, list_view                 list; the table does not keep the length
+dictionary, run_end_encoded                the type of its values
+Arrow's own extension types                the type of their storage; of ``arrow.bool8`` boolean
+=========================================  ==============================================================
+
+Inside lists, structs and maps it is the same. Arrow's own cast is not used for all of them: it takes elements out of
+a ``list_view`` wrongly (pyarrow 26), makes an ``int64`` of a duration in whatever unit it has, and knows no cast of
+dictionaries inside of lists.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -153,3 +176,130 @@ def _family(kind: pa.DataType) -> str:
         if any(test(kind) for test in tests):
             return family
     return str(kind.id)
+
+
+def storable_schema(schema: pa.Schema) -> pa.Schema:
+    """Columns of a batch in the types that a table can have for them; others are left as they are."""
+    return pa.schema([field.with_type(storable_type(field.type)) for field in schema])
+
+
+def storable_type(kind: pa.DataType) -> pa.DataType:
+    """The type that stands for another in a table; the type itself, if it is one of a table's, or of nobody's."""
+    return _mapped(kind, _stored)
+
+
+def decoded_type(kind: pa.DataType) -> pa.DataType:
+    """The type without encodings: neither dictionaries, runs nor extensions, in whatever depth."""
+    return _mapped(kind, lambda leaf: leaf)
+
+
+def decoded_schema(schema: pa.Schema) -> pa.Schema:
+    """Columns without dictionaries; a column that has none, in whatever depth, stays as it is, views and runs too: by
+    its bytes an entry of an older release knows the batch.
+    """
+    return pa.schema(
+        [field.with_type(decoded_type(field.type)) if "dictionary<" in str(field.type) else field for field in schema]
+    )
+
+
+def decoded_table(rows: pa.Table) -> pa.Table:
+    """The same values without dictionaries, which an Arrow file cannot change from one batch to the next."""
+    schema = decoded_schema(rows.schema)
+    columns = [_converted(column, field.type) for column, field in zip(rows.columns, schema, strict=True)]
+    return pa.table(columns, schema=schema)
+
+
+def _mapped(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """A type whose encodings are gone and whose leaves are those of a function."""
+    if _is_arrows_extension(kind):
+        return pa.bool_() if _is_bool8(kind) else _mapped(kind.storage_type, leaf)
+    if pa.types.is_run_end_encoded(kind) or pa.types.is_dictionary(kind):
+        return _mapped(kind.value_type, leaf)
+    if pa.types.is_struct(kind):
+        fields = [field.with_type(_mapped(field.type, leaf)) for field in kind]
+        return kind if fields == list(kind) else pa.struct(fields)
+    if pa.types.is_map(kind):
+        item, key = _mapped(kind.item_type, leaf), _mapped(kind.key_type, leaf)
+        same = (item, key) == (kind.item_type, kind.key_type)
+        return kind if same else pa.map_(kind.key_field.with_type(key), kind.item_field.with_type(item))
+    is_plain = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    if is_plain or any(is_list(kind) for is_list in _OTHER_LISTS):
+        value = kind.value_field.with_type(_mapped(kind.value_type, leaf))
+        return kind if is_plain and value.type == kind.value_type else pa.list_(value)
+    return next((wide for is_view, wide in _VIEWS if is_view(kind)), None) or leaf(kind)
+
+
+def _stored(kind: pa.DataType) -> pa.DataType:
+    return next((stored for is_one_of_them, stored in _PLAIN if is_one_of_them(kind)), kind)
+
+
+def _is_arrows_extension(kind: pa.DataType) -> bool:
+    """Whether it is an extension type whose storage says what its values are; of others nobody knows."""
+    return isinstance(kind, pa.BaseExtensionType) and kind.extension_name.startswith("arrow.")
+
+
+def _is_bool8(kind: pa.DataType) -> bool:
+    return bool(kind.extension_name == "arrow.bool8")
+
+
+def storable_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column in the type that stands for its own.
+
+    Raises:
+        ArrowInvalid: a value is lost: a number that is too large, a time within a day, or a part of a microsecond.
+    """
+    return _converted(column, storable_type(column.type))
+
+
+def _converted(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    if kind == column.type:
+        return column
+    return pa.chunked_array([_storable(chunk, kind) for chunk in column.chunks], kind)
+
+
+def _storable(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    source = array.type
+    if source == kind:
+        return array
+    if _is_arrows_extension(source):
+        return pc.not_equal(array.storage, 0) if _is_bool8(source) else _storable(array.storage, kind)
+    if pa.types.is_run_end_encoded(source):
+        rows = np.arange(array.offset, array.offset + len(array))
+        return _storable(array.values, kind).take(pa.array(np.searchsorted(array.run_ends.to_numpy(), rows, "right")))
+    if pa.types.is_dictionary(source):
+        return _storable(array.dictionary, kind).take(array.indices)
+    if pa.types.is_duration(source):
+        return array.cast(pa.duration("us")).cast(pa.int64())
+    if pa.types.is_nested(source):
+        return _storable_parts(array, kind)
+    return array.cast(kind)
+
+
+def _storable_parts(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    nulls = array.is_null() if array.null_count else None
+    if pa.types.is_struct(kind):
+        children = [_storable(array.field(n), kind.field(n).type) for n in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=nulls)
+    if pa.types.is_map(kind):
+        places = array.offsets.to_numpy(zero_copy_only=False)
+        first, count = int(places[0]), int(places[-1] - places[0])
+        keys = _storable(array.keys.slice(first, count), kind.key_type)
+        items = _storable(array.items.slice(first, count), kind.item_type)
+        return pa.MapArray.from_arrays(pa.array(places - places[0]), keys, items, type=kind, mask=nulls)
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    values, is_large = _storable(array.flatten(), kind.value_type), pa.types.is_large_list(kind)
+    maker, width = (pa.LargeListArray, np.int64) if is_large else (pa.ListArray, np.int32)
+    return maker.from_arrays(pa.array(offsets.astype(width)), values, type=kind, mask=nulls)
+
+
+_PLAIN = (
+    (pa.types.is_float16, pa.float32()),
+    (pa.types.is_uint64, pa.int64()),
+    (pa.types.is_fixed_size_binary, pa.binary()),
+    (pa.types.is_date64, pa.date32()),
+    (pa.types.is_duration, pa.int64()),
+)
+_VIEWS = ((pa.types.is_string_view, pa.large_string()), (pa.types.is_binary_view, pa.large_binary()))
+"""Arrow takes no values out of them. Views of one array may have more than 2 GiB together."""
+_OTHER_LISTS = (pa.types.is_fixed_size_list, pa.types.is_list_view, pa.types.is_large_list_view)

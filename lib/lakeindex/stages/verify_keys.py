@@ -36,7 +36,7 @@ from lakeindex.run.chunks import Chunk, chunk_columns, chunk_keys, chunks_of, pa
 from lakeindex.run.index.ask_index import search_files
 from lakeindex.run.lookup_files import LookupFile, read_files
 from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, event_time_mark, run_folder
-from lakeindex.stages.verify_keys.carried import (
+from lakeindex.stages.carried_locations import (
     VerifiedBefore,
     VerifyResult,
     carry_locations,
@@ -50,7 +50,7 @@ from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import RECORD_KEY
 from lakeindex.write.bounded_groups import groups_within
-from lakeindex.write.ordering import are_older
+from lakeindex.write.combine import are_older
 from lakeindex.write.types.widening import widened_array
 
 _OPEN_COST = 5_000.0

@@ -1,1 +1,0 @@
-"""Stage 4: exact match in the key columns."""
