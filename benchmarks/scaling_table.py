@@ -18,7 +18,7 @@ from lakeindex.bloom.marks import FILTER, FILTER_TYPE, footer_of_keys
 from lakeindex.files.footers import Footer
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, format_commit_metadata
-from lakeindex.format.partition_metadata import PARTITION_METADATA_FILE
+from lakeindex.format.partitions import PARTITION_METADATA_FILE
 from lakeindex.model import BaseFile, IndexSpec, IndexType, Operation
 from lakeindex.options.parse import parse_create_options
 from lakeindex.options.types import WriteConfig

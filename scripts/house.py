@@ -89,7 +89,6 @@ NOW: Final = Plan(
             beside=(
                 *("index.locations", "run.index.stored_session"),
                 "run.index.in_metadata",
-                "files.footer_pruning",
             ),
         ),
         COMMIT: Concept(

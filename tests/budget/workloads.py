@@ -21,11 +21,7 @@ from benchmarks.scaling_store import CountingStorage
 from lakeindex.api.table import LakeTable
 from lakeindex.commit.services.metadata_service import build_metadata_table
 from lakeindex.files import footer_cache
-from lakeindex.format.partition_metadata import (
-    PartitionMetadata,
-    format_partition_metadata,
-    partition_metadata_path,
-)
+from lakeindex.format.partitions import PartitionMetadata, format_partition_metadata, partition_metadata_path
 from lakeindex.pipeline import default_checkpoints
 from lakeindex.run import chunks
 from lakeindex.table.handle import Table

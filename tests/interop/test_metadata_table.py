@@ -10,10 +10,9 @@ import pytest
 
 import lakeindex
 from lakeindex.metadata.column_stats import FIELD
+from lakeindex.metadata.content_records import read_new_files, statistics_of_partitions
 from lakeindex.metadata.metadata_table import PARTITION_STATS
-from lakeindex.metadata.new_files import read_new_files
 from lakeindex.metadata.reading import MetadataView
-from lakeindex.metadata.statistics import statistics_of_partitions
 from lakeindex.operations.metadata import metadata_verify
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table

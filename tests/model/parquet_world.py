@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from lakeindex.commit.session import AlreadyDone, ExpectedFile, PlannedFile, PublishGuards, WriteSession, begin_write
 from lakeindex.format.commit_metadata import CommitMetadata
-from lakeindex.format.partition_metadata import PartitionMetadata, format_partition_metadata, partition_metadata_path
+from lakeindex.format.partitions import PartitionMetadata, format_partition_metadata, partition_metadata_path
 from lakeindex.format.properties import format_properties
 from lakeindex.index.contract import NOWHERE
 from lakeindex.model import BaseFile, IndexSpec, IndexType, InstantState, MergeMode, Operation

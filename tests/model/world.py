@@ -28,7 +28,7 @@ from lakeindex.format.instants import (
     WRITE_ACTIONS,
     parse_instant,
 )
-from lakeindex.format.partition_metadata import PartitionMetadata, format_partition_metadata
+from lakeindex.format.partitions import PartitionMetadata, format_partition_metadata
 from lakeindex.format.properties import format_properties
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.metadata.reading import MetadataView

@@ -60,7 +60,7 @@ from lakeindex.errors import (
 )
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata, PlannedUpdate, inflight_plan
 from lakeindex.format.file_names import MarkerKind, marker_path
-from lakeindex.format.partition_metadata import (
+from lakeindex.format.partitions import (
     PartitionMetadata,
     format_partition_metadata,
     partition_depth,

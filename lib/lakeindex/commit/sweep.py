@@ -23,8 +23,7 @@ from typing import Final
 from lakeindex.commit.ledger import forget_batch
 from lakeindex.commit.run_records import RUNS_FOLDER, forget_run, load_claims, newest_attempt
 from lakeindex.errors import TableCorruptError, TimelineChangedError
-from lakeindex.files.file_system_view import Snapshot
-from lakeindex.files.listing import all_base_files, base_files_in
+from lakeindex.files.file_system_view import Snapshot, all_base_files, base_files_in
 from lakeindex.format.file_names import TEMP_FOLDER, crc_path
 from lakeindex.format.instants import WRITE_ACTIONS, comparable
 from lakeindex.lock.write_context import WriteContext

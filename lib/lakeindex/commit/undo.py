@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from lakeindex.commit.run_records import drop_claim
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TimelineChangedError
-from lakeindex.files.listing import all_base_files, base_files_in
+from lakeindex.files.file_system_view import all_base_files, base_files_in
 from lakeindex.format import instants as names
 from lakeindex.format.file_names import crc_path, names_by_partition
 from lakeindex.lock.write_context import WriteContext

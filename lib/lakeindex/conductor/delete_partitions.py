@@ -23,7 +23,7 @@ from lakeindex.conductor.opened import open_for_write, retry_on_conflict
 from lakeindex.conductor.upsert import done_before, keep_summary
 from lakeindex.errors import UsageError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
-from lakeindex.files.row_counts import RowCount, count_rows
+from lakeindex.files.footer_cache import RowCount, count_rows
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import BaseFile

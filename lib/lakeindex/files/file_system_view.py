@@ -4,6 +4,16 @@ A base file counts if its instant is visible (see :class:`~lakeindex.timeline.ti
 not replaced, and of each group the newest such file is the live one. Which files there are says the metadata table, or
 a listing of the folders, where a folder is a partition if it holds a partition metadata file. Who looks for what is
 really there (checks, sweeps, whatever deletes files, the look under the lock before a commit) lists.
+
+What the metadata table says is asked by who has listed the table's timeline before. A delta commit is completed before
+its commit is. So whoever lists the table's timeline first and then the metadata table's finds the files of every commit
+that he knows. Three things are looked at before an answer is believed (:func:`files_in_metadata`):
+
+* The properties still name the metadata table, read after it: who takes one away changes them first, and what was
+  read of it may be half gone. If they do not, folders are listed.
+* Every completed write on the timeline is one that the metadata table was told of. A writer that does not keep it up
+  leaves files that it does not name; readers of it would lose rows.
+* What is read is whole. A compaction may have taken the place of what was listed: then it is read again.
 """
 
 from __future__ import annotations
@@ -11,13 +21,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from lakeindex.errors import PendingInstantError
+from lakeindex.errors import MetadataTableError, ObjectNotFoundError, PendingInstantError, TableCorruptError
 from lakeindex.format.commit_metadata import CommitMetadata
-from lakeindex.format.file_names import METADATA_FOLDER, parse_base_file
+from lakeindex.format.file_names import METADATA_FOLDER, parse_base_file, parse_base_path
 from lakeindex.format.instants import comparable
-from lakeindex.format.partition_metadata import PARTITION_METADATA_FILES
+from lakeindex.format.partitions import PARTITION_METADATA_FILES
+from lakeindex.metadata.metadata_table import FILES, MetadataTable
+from lakeindex.metadata.reading import MetadataView
 from lakeindex.model import BaseFile
 from lakeindex.storage import ObjectMeta, Storage, in_parallel
 from lakeindex.timeline.timeline import Timeline
@@ -270,3 +282,73 @@ def _without_nested_tables(objects: Iterable[ObjectMeta]) -> dict[str, list[Obje
     return (
         {path: found for path, found in by_folder.items() if not f"{path}/".startswith(roots)} if roots else by_folder
     )
+
+
+def all_base_files(storage: Storage) -> list[BaseFile]:
+    """Every base file below the table's folder, tables nested in it left out."""
+    top = storage.list_folder("")
+    objects = list(top.objects)
+    for folder in top.folders:
+        if folder != METADATA_FOLDER:
+            objects += _outside_nested_tables(storage.list(folder))
+    return _base_files(objects)
+
+
+def base_files_in(storage: Storage, partitions: Iterable[str]) -> list[BaseFile]:
+    """Every base file of some partitions."""
+    return [file for path in sorted(set(partitions)) for file in _base_files(storage.list_folder(path).objects)]
+
+
+def _base_files(objects: Iterable[ObjectMeta]) -> list[BaseFile]:
+    parsed = (parse_base_path(one.path, one.size_bytes) for one in objects)
+    return [file for file in parsed if file is not None]
+
+
+def _outside_nested_tables(objects: list[ObjectMeta]) -> list[ObjectMeta]:
+    inner = f"/{METADATA_FOLDER}/"
+    roots = tuple({one.path.partition(inner)[0] + "/" for one in objects if inner in one.path})
+    return [one for one in objects if not one.path.startswith(roots)] if roots else objects
+
+
+_TRIES: Final = 3
+
+
+def files_in_metadata(
+    table: MetadataTable, timeline: Timeline, again: Callable[[], MetadataTable | None]
+) -> FilesByPartition | None:
+    """What the metadata table says: of every partition all files that were committed and not cleaned.
+
+    Args:
+        timeline: the one of the table that it is about, listed before.
+        again: the metadata table, as the properties say now.
+
+    Returns:
+        Partition path -> file name -> bytes; None if readers use it no more.
+
+    Raises:
+        MetadataTableError: it does not know of a commit.
+        TableCorruptError: it is damaged.
+    """
+    tries = 0
+    while True:
+        tries += 1
+        found, failure = None, None
+        try:
+            found = _files_told(table, timeline)
+        except (ObjectNotFoundError, TableCorruptError, MetadataTableError) as error:
+            failure = error
+        now = again()
+        if now is None or FILES not in now.partitions:
+            return None
+        if failure is None:
+            return found
+        if tries == _TRIES:
+            raise failure
+        table = now
+
+
+def _files_told(table: MetadataTable, timeline: Timeline) -> FilesByPartition:
+    view = MetadataView.load(table, timeline)
+    view.check_told()
+    said = view.listing()
+    return {**{key: {} for key in said.partitions}, **said.files}

@@ -24,14 +24,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pybase64
 
-from lakeindex.errors import StorageError
-from lakeindex.files.footers import Footer
+from lakeindex.bloom import filter_candidates, usable_filter
+from lakeindex.errors import ObjectNotFoundError, StorageError, TableCorruptError
+from lakeindex.files.footers import Footer, read_footer, read_shape
 from lakeindex.format.file_names import parse_base_file
+from lakeindex.hashing.arrow import string_buffers
+from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile
+from lakeindex.storage import in_parallel
 from lakeindex.storage.port import ObjectMeta, Storage
 
 CACHE_FOLDER: Final = ".hoodie/.lakeindex/cache"
@@ -392,3 +397,78 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     lists = column.combine_chunks()
     offsets, items = lists.offsets.to_pylist(), lists.values.to_pylist()
     return [tuple(items[start:stop]) for start, stop in itertools.pairwise(offsets)]
+
+
+_WORTH_KEEPING: Final = 32
+"""Files; to list, read and write what is kept takes a handful of requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowCount:
+    """Rows of some base files.
+
+    Attributes:
+        rows: of those whose footers can be read.
+        unread: paths of the others.
+    """
+
+    rows: int
+    unread: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What whoever reads the count should know."""
+        if not self.unread:
+            return ()
+        return (f"rows of {len(self.unread)} replaced files are not counted, they cannot be read: {self.unread[0]}",)
+
+
+def count_rows(storage: Storage, files: Sequence[BaseFile]) -> RowCount:
+    """Rows of base files; footers that the footer cache has are not read. A damaged file is no error:
+    whoever takes it out of the table may do so because it is damaged.
+    """
+    counts = rows_by_footer(storage, files)
+    unread = tuple(file.path for file, count in zip(files, counts, strict=True) if count is None)
+    return RowCount(sum(count or 0 for count in counts), unread)
+
+
+def rows_by_footer(storage: Storage, files: Sequence[BaseFile], *, keeps: bool = False) -> list[int | None]:
+    """The same of each file; None of a damaged one.
+
+    Args:
+        keeps: what is read is kept for the next time, as soon as it saves more requests than it costs.
+    """
+    known = FooterCache(storage).load(files, tidy=False)
+    cache = FooterCache(storage, only_rows=True)
+    if len(files) - len(known) > _WORTH_KEEPING:
+        known |= cache.load([file for file in files if file.path not in known], tidy=keeps)
+
+    def shape_of(file: BaseFile) -> Footer | None:
+        try:
+            shape = read_shape(storage, file)
+        except (TableCorruptError, ObjectNotFoundError):
+            return None
+        return Footer(shape.rows, shape.row_group_rows)
+
+    unknown = [file for file in files if file.path not in known]
+    found = dict(zip(unknown, in_parallel(storage.uri, shape_of, unknown), strict=True))
+    if keeps and len(unknown) > _WORTH_KEEPING:
+        cache.add([(file, footer) for file, footer in found.items() if footer is not None])
+    footers = (known[file.path][0] if file.path in known else found[file] for file in files)
+    return [None if footer is None else footer.rows for footer in footers]
+
+
+def rows_that_may_be_in(storage: Storage, file: BaseFile, keys: pa.Array) -> np.ndarray:
+    """Rows of ``keys`` (sorted by UTF-8 bytes) that a file may hold: int64, ascending."""
+    footer = _cached_footer(storage, file)
+    slices = prune(keys, [KeyRange(footer.min_key, footer.max_key)])
+    first, last = int(slices.from_row[0]), int(slices.to_row[0])
+    bloom = usable_filter(footer.filter_text, footer.filter_type, footer.rows)
+    return filter_candidates(bloom, string_buffers(keys), first, last)
+
+
+def _cached_footer(storage: Storage, file: BaseFile) -> Footer:
+    cache = FooterCache(storage)
+    known = cache.load([file]).get(file.path)
+    found = None if known is None else cache.load_filter(known[1], file)
+    return found if found is not None else read_footer(storage, file)

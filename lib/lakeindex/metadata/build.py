@@ -13,18 +13,12 @@ from typing import Final
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
 from lakeindex.format.log_blocks import BlockKind, HeaderKey, LogBlock, format_block
-from lakeindex.format.partition_metadata import (
-    PartitionMetadata,
-    format_partition_metadata,
-    partition_metadata_path,
-)
+from lakeindex.format.partitions import PartitionMetadata, format_partition_metadata, partition_metadata_path
 from lakeindex.format.properties import format_properties, table_checksum
-from lakeindex.metadata.changes import PartitionChange
+from lakeindex.metadata.changes import GroupChange, PartitionChange, by_group
 from lakeindex.metadata.compaction import format_base
-from lakeindex.metadata.group_changes import GroupChange, by_group
 from lakeindex.metadata.metadata_table import METADATA_ROOT, MetadataTable
-from lakeindex.metadata.native_logs import format_native_puts
-from lakeindex.metadata.records import format_deletes
+from lakeindex.metadata.records import format_deletes, format_native_puts
 from lakeindex.metadata.slices import FileSlice, LogForm, log_name
 from lakeindex.model import Instant, InstantState
 from lakeindex.timeline import records

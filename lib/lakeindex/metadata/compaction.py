@@ -28,8 +28,7 @@ from lakeindex.format.hfile import HFile, format_hfile, merge_hfile
 from lakeindex.format.hfile.blocks import LoneBlock
 from lakeindex.format.hfile.reading import Entry, Part
 from lakeindex.format.hfile.writing import MAX_KEY, MIN_KEY
-from lakeindex.metadata.changes import PartitionChange
-from lakeindex.metadata.group_changes import by_group
+from lakeindex.metadata.changes import PartitionChange, by_group
 from lakeindex.metadata.metadata_table import (
     BLOCK_BYTES,
     BLOOM_FILTERS,

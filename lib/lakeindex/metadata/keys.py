@@ -12,18 +12,43 @@ a column, and of a column in a partition, are beside each other.
 
 Source: ``HashID``, ``HoodieMetadataPayload.getColumnStatsIndexKey``, ``getBloomFilterIndexKey``,
 ``HoodieTableMetadataUtil.getPartitionStatsIndexKey`` of Hudi 0.15 and 1.2; compared with keys that they made.
+Which file group has a key: ``HoodieTableMetadataUtil.mapRecordKeyToFileGroupIndex``.
 """
 
 from __future__ import annotations
 
 import hashlib
 from base64 import b64encode
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 import xxhash
 
-from lakeindex.metadata.groups import groups_of
+from lakeindex.hashing.java_hash import string_hashes
+
+
+def groups_of(keys: Sequence[str], count: int) -> list[int]:
+    """The number of each key's file group.
+
+    Args:
+        count: how many groups there are: those on the table, whatever an option says.
+    """
+    if count == 1:
+        return [0] * len(keys)
+    return [int(one) for one in group_numbers(pa.array(keys, pa.string()), count)]
+
+
+def group_numbers(keys: pa.Array, count: int) -> npt.NDArray[np.int32]:
+    """As :func:`groups_of`, of an array of texts."""
+    # Java's abs of the smallest int is itself, and its remainder has the sign of what is divided.
+    hashes = np.abs(string_hashes(keys))
+    found: npt.NDArray[np.int32] = np.abs(np.fmod(hashes, np.int32(count)))
+    return found
+
 
 _SEED: Final = 0xFFFF_FFFF_DABA_DABA
 _UNPARTITIONED: Final = "."

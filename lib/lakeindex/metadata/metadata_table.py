@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from lakeindex.format.partition_paths import escape_partition_value
+from lakeindex.format.partitions import escape_partition_value
 from lakeindex.storage.port import Storage
 from lakeindex.timeline.layout import LAYOUT_1, LAYOUT_2, TimelineLayout
 from lakeindex.timeline.timeline import Timeline

@@ -5,6 +5,11 @@ fields counts says ``type``. Records of one key are merged, older ones first; a 
 
 Source: ``HoodieMetadataRecord``, ``HoodieMetadataPayload``, ``HoodieTableMetadataUtil.combineFileSystemMetadata`` and
 ``HoodieDeleteBlock`` of Hudi 0.15 and 1.2. The schemas beside this module are those of their files.
+
+From version 10 on a log is a whole HFile, whose footer has what the header of a block has. A log of what is put has the
+form of a base file; one of keys that go has a record of Hudi's for each, which is its key. A log without records begins
+a file group that has none yet. Source: ``HoodieNativeLogFormatWriter``, ``HoodieNativeLogDeleteBlock``,
+``HoodieSchemas.createDeleteLogSchema``, ``HoodieMetadataWriteUtils`` of Hudi's main branch, which no release has yet.
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Final, TypeAlias
@@ -20,8 +25,12 @@ from typing import Any, Final, TypeAlias
 import fastavro
 
 from lakeindex.errors import TableCorruptError
+from lakeindex.format.hfile import format_hfile
+from lakeindex.format.hfile.reading import Part
+from lakeindex.format.hfile.writing import MAX_KEY, MIN_KEY
+from lakeindex.format.log_blocks import HeaderKey, format_footer
 from lakeindex.metadata.column_stats import merge_column_stats
-from lakeindex.metadata.metadata_table import RecordType
+from lakeindex.metadata.metadata_table import BLOCK_BYTES, RecordType
 from lakeindex.timeline.avro_instants import DECODE_ERRORS
 from lakeindex.timeline.avro_schemas import check_bounded
 
@@ -29,6 +38,7 @@ Record: TypeAlias = Mapping[str, Any]
 """A decoded record, by the names of Hudi's schema."""
 
 FILES_FIELD: Final = "filesystemMetadata"
+FILTER_FIELD: Final = "BloomFilterMetadata"
 
 _DELETE_VERSION: Final = 3
 _TWO: Final = struct.Struct(">ii")
@@ -204,7 +214,7 @@ _NEEDED: Final[dict[int, tuple[str, frozenset[str]]]] = {
     RecordType.FILES: _OF_FILES,
     RecordType.COLUMN_STATS: _OF_COLUMNS,
     RecordType.PARTITION_STATS: _OF_COLUMNS,
-    RecordType.BLOOM_FILTER: ("BloomFilterMetadata", frozenset({"type", "bloomFilter", "isDeleted"})),
+    RecordType.BLOOM_FILTER: (FILTER_FIELD, frozenset({"type", "bloomFilter", "isDeleted"})),
     RecordType.RECORD_INDEX: (
         "recordIndexMetadata",
         frozenset(
@@ -213,3 +223,41 @@ _NEEDED: Final[dict[int, tuple[str, frozenset[str]]]] = {
     ),
 }
 """Field of a type of record, and what is in it, or in each of its entries."""
+
+
+_DELETED_KEY: Final = "_hoodie_record_key"
+_DELETE_SCHEMA: Final = {
+    "type": "record",
+    "name": "hudi_delete_log_record",
+    "fields": [{"name": _DELETED_KEY, "type": "string"}],
+}
+_PARSED_DELETE: Final = fastavro.parse_schema(_DELETE_SCHEMA)
+
+
+def format_native_puts(entries: Sequence[Part], header: Mapping[int, str], created_ms: int = 0) -> bytes:
+    """A log of what is put.
+
+    Args:
+        entries: keys and encoded records, in the order of the keys' bytes.
+        header: as a block has it, with the schema of the records.
+        created_ms: when, milliseconds since the epoch.
+    """
+    return _format_log(entries, header[HeaderKey.SCHEMA], header, created_ms)
+
+
+def format_native_deletes(keys: Collection[str], header: Mapping[int, str], created_ms: int = 0) -> bytes:
+    """A log of keys that go. Arguments as of :func:`format_native_puts`."""
+    entries = [(key.encode(), _delete_record(key)) for key in keys]
+    return _format_log(sorted(entries), json.dumps(_DELETE_SCHEMA, separators=(",", ":")), header, created_ms)
+
+
+def _format_log(entries: Sequence[Part], schema: str, header: Mapping[int, str], created_ms: int) -> bytes:
+    info = {MIN_KEY: entries[0][0], MAX_KEY: entries[-1][0]} if entries else {}
+    info |= format_footer(header)
+    return format_hfile(entries, schema, info=info, block_bytes=BLOCK_BYTES, created_ms=created_ms)
+
+
+def _delete_record(key: str) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, _PARSED_DELETE, {_DELETED_KEY: key})
+    return out.getvalue()

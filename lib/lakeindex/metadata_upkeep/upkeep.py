@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from lakeindex.errors import MetadataTableError, PendingInstantError
-from lakeindex.files.file_system_view import named_snapshot, snapshot
-from lakeindex.files.listing import base_files_in
+from lakeindex.files.file_system_view import base_files_in, named_snapshot, snapshot
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.format.file_names import names_by_partition
@@ -31,17 +30,29 @@ from lakeindex.metadata.changes import (
     change_of_deletion,
     change_of_files,
     files_of_commit,
+    is_partitioned,
+)
+from lakeindex.metadata.content_records import (
+    NewFile,
+    filters_of_gone,
+    filters_of_new,
+    has_statistics,
+    read_new_files,
+    statistics_of_gone,
+    statistics_of_touched,
 )
 from lakeindex.metadata.delta_commit import DeltaCommit
-from lakeindex.metadata.group_changes import is_partitioned
 from lakeindex.metadata.indexed_columns import read_definitions, with_new_columns
-from lakeindex.metadata.indexes.bloom_filters import filters_of_gone, filters_of_new
 from lakeindex.metadata.metadata_table import PARTITION_STATS, RECORD_INDEX
-from lakeindex.metadata.new_files import NewFile, read_new_files
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata.slices import pending_compaction
-from lakeindex.metadata.statistics import has_statistics, statistics_of_gone, statistics_of_touched
-from lakeindex.metadata_upkeep.moved_keys import MovedKeys, moved_keys, record_index_change, returned_keys, said_moves
+from lakeindex.metadata_upkeep.index_entries import (
+    MovedKeys,
+    moved_keys,
+    record_index_change,
+    returned_keys,
+    said_moves,
+)
 from lakeindex.metadata_upkeep.switch import finish_noted, put_definitions
 from lakeindex.options.types import WriteConfig
 from lakeindex.table.handle import Table

@@ -28,7 +28,7 @@ from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format import instants
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
 from lakeindex.format.file_names import TEMP_FOLDER, parse_base_file, parse_base_path
-from lakeindex.format.partition_metadata import (
+from lakeindex.format.partitions import (
     PARTITION_METADATA_FILE,
     PARTITION_METADATA_FILES,
     parse_partition_metadata,

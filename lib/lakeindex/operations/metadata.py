@@ -22,8 +22,14 @@ from lakeindex.format.file_names import parse_base_file
 from lakeindex.metadata import compaction
 from lakeindex.metadata.column_stats import FIELD as STATS
 from lakeindex.metadata.column_stats import holds_range, is_nan
-from lakeindex.metadata.indexes.bloom_filters import FIELD as FILTER
-from lakeindex.metadata.indexes.bloom_filters import filter_record
+from lakeindex.metadata.content_records import (
+    NewFile,
+    columns_without_partitions,
+    filter_record,
+    read_new_files,
+    statistics_of_new,
+    statistics_of_partitions,
+)
 from lakeindex.metadata.keys import bloom_filter_key
 from lakeindex.metadata.metadata_table import (
     BLOOM_FILTERS,
@@ -33,10 +39,9 @@ from lakeindex.metadata.metadata_table import (
     RECORD_INDEX,
     key_of_partition,
 )
-from lakeindex.metadata.new_files import NewFile, read_new_files
 from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata.records import FILTER_FIELD as FILTER
 from lakeindex.metadata.records import Record
-from lakeindex.metadata.statistics import columns_without_partitions, statistics_of_new, statistics_of_partitions
 from lakeindex.metadata_upkeep.index_entries import (
     BUILD_ANEW,
     COPY,

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from lakeindex.errors import TableCorruptError, TimelineChangedError
-from lakeindex.files.file_system_view import FilesByPartition, Snapshot, snapshot
-from lakeindex.files.metadata_listing import files_in_metadata
+from lakeindex.files.file_system_view import FilesByPartition, Snapshot, files_in_metadata, snapshot
 from lakeindex.metadata.metadata_table import FILES, MetadataTable
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.model import IndexSpec, IndexType

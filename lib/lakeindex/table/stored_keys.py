@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from lakeindex.errors import LakeIndexError, TableCorruptError, first_line
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footers import read_structure
-from lakeindex.format.partition_paths import partition_path_problem
+from lakeindex.format.partitions import partition_path_problem
 from lakeindex.hashing.arrow import one_array, plain_strings
 from lakeindex.model import BaseFile
 from lakeindex.parquet.pages import open_pages, read_group_batches, read_groups

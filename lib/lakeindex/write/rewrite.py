@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from lakeindex.bloom import marks
 from lakeindex.errors import InvariantError
-from lakeindex.format.partition_paths import DEFAULT_PARTITION
+from lakeindex.format.partitions import DEFAULT_PARTITION
 from lakeindex.hashing.arrow import one_array, plain_strings
 from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.splice import ChunkOf, GroupOf, ParquetParts, splice

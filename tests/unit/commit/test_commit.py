@@ -33,7 +33,7 @@ from lakeindex.errors import (
     WriteConflictError,
 )
 from lakeindex.format.commit_metadata import CommitMetadata, parse_commit_metadata
-from lakeindex.format.partition_metadata import parse_partition_metadata
+from lakeindex.format.partitions import parse_partition_metadata
 from lakeindex.format.properties import format_properties
 from lakeindex.lock import lock
 from lakeindex.lock.write_context import WriteContext

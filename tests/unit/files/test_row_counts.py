@@ -8,8 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.files import footer_cache
-from lakeindex.files.footer_cache import CACHE_FOLDER, FooterCache
-from lakeindex.files.row_counts import rows_by_footer
+from lakeindex.files.footer_cache import CACHE_FOLDER, FooterCache, rows_by_footer
 from lakeindex.model import BaseFile
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeindex.errors import TableCorruptError
-from lakeindex.format.partition_metadata import (
+from lakeindex.format.partitions import (
     PARTITION_METADATA_FILES,
     PartitionMetadata,
     format_partition_metadata,

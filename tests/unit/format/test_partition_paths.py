@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lakeindex.format.partition_paths import (
+from lakeindex.format.partitions import (
     MAX_LEVEL_BYTES,
     escape_partition_value,
     partition_path_problem,

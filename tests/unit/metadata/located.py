@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from lakeindex.metadata.indexes.record_index import RecordLocation, find_locations
 from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata.record_index import RecordLocation, find_locations
 
 
 def located(view: MetadataView, keys: Sequence[str], data_partition: str | None = None) -> dict[str, RecordLocation]:

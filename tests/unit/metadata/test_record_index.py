@@ -15,8 +15,8 @@ from lakeindex.errors import TableCorruptError
 from lakeindex.metadata import compaction, delta_commit
 from lakeindex.metadata.build import Building, NewPartition, add_partition, free_instant
 from lakeindex.metadata.changes import KeyRun, PartitionChange, change_of_files
-from lakeindex.metadata.indexes.record_index import RecordLocation, location_of, location_record
 from lakeindex.metadata.metadata_table import RECORD_INDEX, RecordType, file_id
+from lakeindex.metadata.record_index import RecordLocation, location_of, location_record
 from lakeindex.metadata.records import decode_record, encode_record, own_schema
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import parallel

@@ -15,10 +15,15 @@ from hypothesis import strategies as st
 from lakeindex.errors import TableCorruptError
 from lakeindex.format.hfile import HFile, blocks, format_hfile
 from lakeindex.metadata.indexes import block_kernels
-from lakeindex.metadata.indexes.record_index import RecordLocation, location_record
-from lakeindex.metadata.indexes.record_lookup import FoundRecords, find_records, records_of_layers
 from lakeindex.metadata.metadata_table import RECORD_INDEX
 from lakeindex.metadata.reading import Layer
+from lakeindex.metadata.record_index import (
+    FoundRecords,
+    RecordLocation,
+    find_records,
+    location_record,
+    records_of_layers,
+)
 from lakeindex.metadata.records import Record, decode_record, encode_record, own_schema
 from tests.unit.metadata.test_record_index import KEYS, Indexed, run_of
 

@@ -12,11 +12,15 @@ import pytest
 from lakeindex.errors import TableCorruptError
 from lakeindex.metadata.changes import MetadataChange, PartitionChange
 from lakeindex.metadata.column_stats import FIELD
+from lakeindex.metadata.content_records import (
+    read_new_files,
+    statistics_of_gone,
+    statistics_of_new,
+    statistics_of_partitions,
+)
 from lakeindex.metadata.keys import column_stats_key, partition_stats_key
 from lakeindex.metadata.metadata_table import COLUMN_STATS, FILES, PARTITION_STATS, MetadataTable, RecordType
-from lakeindex.metadata.new_files import read_new_files
 from lakeindex.metadata.records import decode_record, encode_record, merged, own_schema
-from lakeindex.metadata.statistics import statistics_of_gone, statistics_of_new, statistics_of_partitions
 from lakeindex.storage.memory import MemoryStorage
 
 DEFINITIONS = ".hoodie/.index_defs/index.json"

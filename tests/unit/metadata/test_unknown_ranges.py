@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.metadata import column_ranges, statistics
+from lakeindex.metadata import column_ranges, content_records
 from lakeindex.metadata.column_ranges import ColumnRange, ValueKind, ValueType
 from lakeindex.metadata.column_stats import FIELD, has_form, holds_all
 from lakeindex.metadata.indexed_columns import StatsEncoding
@@ -119,7 +119,7 @@ def test_of_decimals_that_may_not_fit_no_partition_of_version_6_has_a_record(
     table = made(tmp_path, "6")
     table.metadata_build([PARTITION_STATS])
     with monkeypatch.context() as patch:  # as an earlier release did, as long as the values fit
-        patch.setattr(statistics, "holds_all", lambda *_: True)
+        patch.setattr(content_records, "holds_all", lambda *_: True)
         table.upsert(rows("p", [1.0, 2.0], ["1", "2"], [1, 2]))
     found = table.metadata_verify()
     assert (found.ok, len({one.path for one in found.examples})) == (False, 2)
@@ -151,7 +151,7 @@ def test_records_beside_one_that_cannot_be_are_found(tmp_path: Path, monkeypatch
     """As an earlier release wrote them: the one without ends, and those of other columns of the file."""
     table = made(tmp_path, "6")
     with monkeypatch.context() as patch:
-        patch.setattr(statistics, "has_form", lambda *_: True)
+        patch.setattr(content_records, "has_form", lambda *_: True)
         table.upsert(rows("p", [1.0, 2.0], ["1", "2"], [1, 10**17]))
     assert said(table, COLUMN_STATS, "w") == {("Decimal('1.000000000000000')", "None")}
     found = table.metadata_verify()

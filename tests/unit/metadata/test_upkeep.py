@@ -21,8 +21,8 @@ from lakeindex.metadata.build import Building, NewPartition, add_partition, free
 from lakeindex.metadata.changes import PartitionChange, change_of_deletion, change_of_files
 from lakeindex.metadata.column_ranges import ColumnRange, ValueKind, ValueType
 from lakeindex.metadata.column_stats import partition_stats_record
-from lakeindex.metadata.groups import groups_of
 from lakeindex.metadata.indexed_columns import StatsEncoding
+from lakeindex.metadata.keys import groups_of
 from lakeindex.metadata.metadata_table import BLOOM_FILTERS, FILES, PARTITION_STATS, MetadataTable, RecordType, file_id
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata.records import files_record, own_schema

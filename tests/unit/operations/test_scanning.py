@@ -441,14 +441,14 @@ def test_what_hudi_says_of_row_groups_without_bounds_leaves_no_file_out(
 
     Measured with Hudi 0.15 and 1.2: three row groups of which one has NaN, a text of 5,000 characters.
     """
-    from lakeindex.metadata import statistics
+    from lakeindex.metadata import content_records
 
     said = {"f": (-5.0, 6.0, 0), "g": (0.0, 6.0, 0), "h": (-6.0, -0.0, 0), "t": ("a", "c", 1), "u": (None, None, 3)}
     schema = pa.schema(
         [("id", pa.string()), ("day", pa.string()), ("ts", pa.int64()), ("n", pa.float64()), ("i", pa.int32())]
         + [(name, pa.float64() if name in "fgh" else pa.string()) for name in said]
     )
-    right = statistics.column_ranges
+    right = content_records.column_ranges
 
     def hudis(*asked: Any) -> tuple[Any, ...]:
         return tuple(
@@ -458,7 +458,7 @@ def test_what_hudi_says_of_row_groups_without_bounds_leaves_no_file_out(
             for one in right(*asked)
         )
 
-    monkeypatch.setattr(statistics, "column_ranges", hudis)
+    monkeypatch.setattr(content_records, "column_ranges", hudis)
     table = make_table(tmp_path / "t", partitions=(), schema=schema, hoodie__write__table__version="9")
     if not table.metadata_status().partitions:
         table.metadata_build(("files", "column_stats"))

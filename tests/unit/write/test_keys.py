@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeindex.errors import OptionError, SchemaMismatchError, TableUnsupportedError
-from lakeindex.format.partition_paths import partition_path_problem
+from lakeindex.format.partitions import partition_path_problem
 from lakeindex.model import KeyGeneratorType
 from lakeindex.write.keys.keys import KeyGenerator, KeySpec, PartitionKind
 from lakeindex.write.keys.time_partitions import TimeOptions, TimeType

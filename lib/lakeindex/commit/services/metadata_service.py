@@ -37,10 +37,15 @@ from lakeindex.format.instants import comparable
 from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import WriteContext, holding
 from lakeindex.metadata.build import Building, NewPartition, add_partition, free_instant, make_table
-from lakeindex.metadata.changes import PartitionChange, change_of_files
-from lakeindex.metadata.group_changes import is_partitioned
+from lakeindex.metadata.changes import PartitionChange, change_of_files, is_partitioned
+from lakeindex.metadata.content_records import (
+    NewFile,
+    filters_of_new,
+    read_new_files,
+    statistics_of_new,
+    statistics_of_partitions,
+)
 from lakeindex.metadata.indexed_columns import columns_to_index, stats_encoding
-from lakeindex.metadata.indexes.bloom_filters import filters_of_new
 from lakeindex.metadata.metadata_table import (
     BLOOM_FILTERS,
     COLUMN_STATS,
@@ -51,12 +56,10 @@ from lakeindex.metadata.metadata_table import (
     MetadataTable,
     file_id,
 )
-from lakeindex.metadata.new_files import NewFile, read_new_files
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata.records import Record, own_schema
 from lakeindex.metadata.slices import instants_of_files
-from lakeindex.metadata.statistics import statistics_of_new, statistics_of_partitions
-from lakeindex.metadata_upkeep.moved_keys import located_keys, record_index_change
+from lakeindex.metadata_upkeep.index_entries import located_keys, record_index_change
 from lakeindex.metadata_upkeep.switch import (
     begin_adding,
     begin_building,

@@ -11,7 +11,7 @@ from lakeindex.commit.services.archive import archived_lately
 from lakeindex.commit.services.clean import finish_cleans
 from lakeindex.commit.undo import RolledBack, roll_back
 from lakeindex.errors import FencedError, LakeIndexError, PendingInstantError, TableUnsupportedError, UsageError
-from lakeindex.files.listing import all_base_files
+from lakeindex.files.file_system_view import all_base_files
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import NO_PREVIOUS
 from lakeindex.lock.lock import TableLock

@@ -16,8 +16,7 @@ All integers are big-endian. Source: ``HFileWriterImpl``, ``HFileReaderImpl`` an
 book, "HFile format"; compared with files of both.
 """
 
-from lakeindex.format.hfile.merging import merge_hfile
 from lakeindex.format.hfile.reading import HFile
-from lakeindex.format.hfile.writing import format_hfile
+from lakeindex.format.hfile.writing import format_hfile, merge_hfile
 
 __all__ = ["HFile", "format_hfile", "merge_hfile"]

@@ -11,8 +11,16 @@ from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from lakeindex.errors import TableCorruptError, TableUnsupportedError
 from lakeindex.format.hfile import blocks
-from lakeindex.format.hfile.blocks import Block, LoneBlock, check_codec, parse_block
-from lakeindex.format.hfile.varints import Message, parse_message, read_varint, read_vint
+from lakeindex.format.hfile.blocks import (
+    Block,
+    LoneBlock,
+    Message,
+    check_codec,
+    parse_block,
+    parse_message,
+    read_varint,
+    read_vint,
+)
 
 ReadRange: TypeAlias = Callable[[int, int], bytes]
 """Gives the bytes of a file from an offset on, so many."""

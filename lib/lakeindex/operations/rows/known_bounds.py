@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.errors import ObjectNotFoundError
-from lakeindex.format.partition_paths import DEFAULT_PARTITION, unescape_partition_value
+from lakeindex.format.partitions import DEFAULT_PARTITION, unescape_partition_value
 from lakeindex.metadata.column_ranges import ColumnRange, ValueKind, ValueType, chunk_ends, value_kind
 from lakeindex.metadata.column_ranges import Value as StoredValue
 from lakeindex.metadata.column_stats import FIELD, column_range_of

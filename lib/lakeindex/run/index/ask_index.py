@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.errors import InvariantError
-from lakeindex.files.footer_pruning import rows_that_may_be_in
+from lakeindex.files.footer_cache import rows_that_may_be_in
 from lakeindex.hashing.arrow import StringArray, one_array
 from lakeindex.index.contract import Candidates, FileFacts, FilesInScope, FileSlices, Index
 from lakeindex.index.key_ranges import KeyRange

@@ -19,9 +19,8 @@ import pyarrow.compute as pc
 
 from lakeindex.errors import InvariantError, QuarantineExceededError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
-from lakeindex.files.footer_pruning import rows_that_may_be_in
+from lakeindex.files.footer_cache import RowCount, count_rows, rows_that_may_be_in
 from lakeindex.files.key_columns import StoredColumns
-from lakeindex.files.row_counts import RowCount, count_rows
 from lakeindex.format.file_names import new_file_id, write_token
 from lakeindex.hashing.arrow import plain_strings
 from lakeindex.index.contract import FileGroups, KeyHomes

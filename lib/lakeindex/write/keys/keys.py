@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.errors import OptionError, SchemaMismatchError, TableUnsupportedError
-from lakeindex.format.partition_paths import DEFAULT_PARTITION, escape_partition_value, partition_path_problem
+from lakeindex.format.partitions import DEFAULT_PARTITION, escape_partition_value, partition_path_problem
 from lakeindex.hashing.arrow import plain_strings
 from lakeindex.model import KeyGeneratorType
 from lakeindex.options.option import TIMESTAMP_TEXT_OPTION, TIMESTAMP_ZONE_OPTION
@@ -71,7 +71,7 @@ class KeySpec:
         record_key_fields: columns of the record key, in order; ``a.b`` is field ``b`` of struct ``a``.
         partition_fields: columns of the partition path with their kind, in order; empty: not partitioned.
         hive_style: levels are ``field=value``.
-        url_encode: values are escaped, see :mod:`lakeindex.format.partition_paths`.
+        url_encode: values are escaped, see :mod:`lakeindex.format.partitions`.
         time_options: how fields of kind TIMESTAMP are read and printed.
         complex_new_encoding: a one-field key of the complex generator is the bare ``value`` (True) or ``field:value``
             (False). Releases differ: the stored keys tell (:mod:`lakeindex.table.stored_keys`).

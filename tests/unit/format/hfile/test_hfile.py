@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from lakeindex.errors import InvariantError, TableCorruptError, TableUnsupportedError
 from lakeindex.format.hfile import HFile, blocks, format_hfile, merge_hfile, reading
-from lakeindex.format.hfile.blocks import LoneBlock
-from lakeindex.format.hfile.reading import Place
-from lakeindex.format.hfile.varints import (
+from lakeindex.format.hfile.blocks import (
+    LoneBlock,
     format_message,
     format_varint,
     format_vint,
@@ -26,6 +25,7 @@ from lakeindex.format.hfile.varints import (
     read_varint,
     read_vint,
 )
+from lakeindex.format.hfile.reading import Place
 
 VECTORS = Path(__file__).parents[3] / "vectors/hfile"
 FOUND = {
