@@ -57,7 +57,6 @@ class ChosenBatch:
 
     Args:
         coming: the rows that come, if the chosen ones are replaced.
-        source: chooses the rows.
     """
 
     def __init__(self, spec: RunSpec, coming: FoundInputs | None, source: Source, runner: Runner) -> None:

@@ -30,9 +30,6 @@ def plan_batch(spec: RunSpec, runner: Runner, source: Source | None = None) -> R
     The caller sees to it that what is written below the table goes elsewhere
     (:func:`lakeindex.run.spec.writing_nothing`), and that the run folder is thrown away.
 
-    Args:
-        source: chooses the rows of the table that are changed, if ``spec`` says so.
-
     Returns:
         The summary that the run would have, without what only writing tells; with ``dry_run``.
 

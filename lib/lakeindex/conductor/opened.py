@@ -92,7 +92,6 @@ def retry_on_conflict(
     writer waits for the lock.
 
     Args:
-        work: what to do with the snapshot.
         abandon: takes back what was planned on a snapshot that is out of date.
         who: name of the work in the log.
 

@@ -282,7 +282,6 @@ class GivenBatch:
         return self.staged, replace(bound, facts=now)
 
     def located(self, bound: BoundTable, staged: StageRun, before: LookedUp | None) -> LookedUp:
-        """As :class:`Batch`."""
         return look_up(self.spec, bound, staged, self.runner, before=before)
 
     def recheck(self, files: Sequence[BaseFile]) -> None:
@@ -318,7 +317,6 @@ class _Attempts:
         self._lost = 0
 
     def on(self, snapshot: Snapshot) -> RunSummary:
-        """The attempt on a snapshot."""
         spec, batch, self._merge = self._spec, self._batch, None
         staged, now = batch.staged_on(_as_now(self._bound, snapshot))
         if not staged.manifest.counters["rows_out"]:
@@ -334,7 +332,6 @@ class _Attempts:
         return self._merge.run()
 
     def given_up(self) -> None:
-        """The last attempt was lost."""
         self._session.abandon()
         if self._merge is not None:
             self._merge.given_up()
@@ -394,7 +391,6 @@ def run_metered(spec: RunSpec, stage: Callable[[], Manifest]) -> StageRun:
 
 
 def run_stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> StageRun:
-    """Stage 1."""
     return run_metered(spec, lambda: stage_input(spec, facts, runner))
 
 

@@ -26,13 +26,11 @@ class Workload:
         true_pairs: of those, the ones that are true.
         mean_fpp: false-positive probability of the filters, by pairs.
         updates: share of the keys that are in the table, 0 to 1.
-        partitions: partitions that they are in.
         key_share: the key column's share of a file's bytes.
         uncached: files whose footers are not cached.
         files_in_range: files whose key range holds a key of the batch.
         files_updated: files that hold a key of the batch.
         files_filtered: files that range and filter leave.
-        now: the index type that the table has.
     """
 
     keys: float
@@ -73,7 +71,6 @@ class Expected:
     """What an index kind has to do.
 
     Attributes:
-        load: of the look-up.
         after_ranges: pairs that are left by key ranges, or by location.
         files_rewritten: files that hold a key of the batch, or get one.
         file_bytes: size of one of those.
@@ -96,7 +93,6 @@ class KindAdvice:
     """What a kind says.
 
     Attributes:
-        expected: what it has to do for a batch.
         is_plain: it needs neither a server nor an engine: its constants are measured, and it may be recommended.
         warnings: what is wrong with the table, if it has this index.
     """
@@ -107,16 +103,11 @@ class KindAdvice:
 
 
 def mean_file_bytes(work: Workload) -> float:
-    """Size of a file in scope."""
     return work.bytes / work.files if work.files else 0.0
 
 
 def located(work: Workload, load: LookupLoad, note: str) -> Expected:
-    """Locations of the keys that are there, looked up in a store.
-
-    Args:
-        load: of the store.
-    """
+    """Locations of the keys that are there, looked up in a store."""
     found = work.keys * work.updates
     load = replace(load, keys=work.keys, files=work.files, keys_located=work.keys, pairs_verified=found)
     opened = work.opening(load, work.files_updated, work.rows_updated)

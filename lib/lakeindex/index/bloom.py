@@ -34,17 +34,14 @@ class BloomIndex(Index):
         return Candidates(files.kept(prune(keys, ranges, pruner_for(given.treebased_filter))))
 
     def moves_rows(self, config: WriteConfig) -> bool:
-        """As ``hoodie.bloom.index.update.partition.path`` says."""
         return config.of(BloomOptions).moves_rows
 
     def basis(self, config: WriteConfig) -> tuple[object, ...]:
-        """How it prunes."""
         given = config.of(BloomOptions)
         return given.prune_by_ranges, given.treebased_filter
 
 
 def make_index(spec: IndexSpec) -> BloomIndex:
-    """The kind."""
     return BloomIndex(spec)
 
 

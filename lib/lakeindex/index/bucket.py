@@ -43,7 +43,6 @@ def bucket_ids(keys: StringArray, count: int, layout: BucketLayout) -> npt.NDArr
 
     Args:
         count: buckets of their partition.
-        layout: fields that are hashed, and how a key is taken apart.
 
     Raises:
         InvariantError: a key is null.
@@ -118,8 +117,6 @@ def key_rule_of(keys: StringArray, bucket: int, count: int, layout: BucketLayout
     """By which rule a bucket's keys were placed; ``None`` if they would be there by either.
 
     Args:
-        keys: keys that are stored in the bucket's file group.
-        count: buckets of the partition.
         layout: the fields; its rule is not looked at.
 
     Raises:
@@ -153,14 +150,12 @@ def hash_distances(samples: Iterable[tuple[int, StringArray]], layout: BucketLay
 
     Args:
         samples: bucket and stored keys of some file groups.
-        layout: fields and key rule.
     """
     distances = [_hashes(keys, layout).astype(np.int64) - bucket for bucket, keys in samples]
     return np.unique(np.concatenate([np.array([], np.int64), *distances]))
 
 
 def mixed_rules(key: str, bucket: int, found: KeyRule, bound: KeyRule) -> TableCorruptError:
-    """The error of a key that another release placed."""
     return refused(
         f"key {key!r} is stored in bucket {bucket}, where Hudi {found} puts it, "
         f"but the table is written as Hudi {bound} does",
@@ -171,7 +166,6 @@ def mixed_rules(key: str, bucket: int, found: KeyRule, bound: KeyRule) -> TableC
 
 
 def refused(message: str, culprit: str, hint: str) -> TableCorruptError:
-    """The error of a table whose file groups or keys are not as the layout says."""
     return TableCorruptError(message, culprit=culprit, hint=hint)
 
 
@@ -183,27 +177,18 @@ class BucketHomes:
     _seen: list[tuple[FileGroups, dict[str, dict[int, Group]]]] = field(default_factory=list, repr=False, compare=False)
 
     def of(self, keys: StringArray, partition: str) -> Homes:
-        """Bucket of each key: int32 [n]."""
         return bucket_ids(keys, self.layout.count_of(partition), self.layout)
 
     def home_of(self, file_id: str) -> int | None:
-        """The bucket that a file group is; None if it is none."""
         return bucket_of(file_id)
 
     def group_of(self, partition: str, home: int, groups: FileGroups) -> Group | None:
-        """The live file group of a bucket; None if there is none yet."""
         return self.groups_in(groups).get(partition, {}).get(home)
 
     def new_file_id(self, home: int) -> str:
-        """Id of a new file group for a bucket."""
         return file_id_of(home)
 
     def check_stored(self, keys: StringArray, group: Group) -> None:
-        """Keys that are stored in a file group belong there.
-
-        Raises:
-            TableCorruptError: one does not; the message names it.
-        """
         partition, file_id = group
         bucket = groups_by_bucket(partition, [file_id], self.layout)
         count = self.layout.count_of(partition)
@@ -249,7 +234,6 @@ class BucketIndex(Index):
 
     @property
     def homes(self) -> BucketHomes:
-        """A new key has one place to go."""
         return self.placed
 
     def ask(self, keys: StringArray, files: FilesInScope, config: WriteConfig, store: Any = None) -> Candidates:

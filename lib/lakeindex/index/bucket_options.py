@@ -45,7 +45,6 @@ class KeyRule(StrEnum):
 
     @property
     def other(self) -> KeyRule:
-        """The other one."""
         return KeyRule.HUDI_0_15 if self is KeyRule.HUDI_1 else KeyRule.HUDI_1
 
 
@@ -56,7 +55,6 @@ class BucketLayout:
     Attributes:
         count: buckets of a partition that no rule is about.
         rules: counts of others; the first that is found in the path.
-        fields: record key fields that are hashed.
         key_rule: how a key is taken apart.
     """
 
@@ -66,14 +64,12 @@ class BucketLayout:
     key_rule: KeyRule = KeyRule.HUDI_1
 
     def count_of(self, partition_path: str) -> int:
-        """Buckets of a partition."""
         for expression, count in self.rules:
             if _compiled(expression).search(partition_path):
                 return count
         return self.count
 
     def with_count(self, count: int) -> BucketLayout:
-        """One count for every partition."""
         return BucketLayout(_checked_count(str(count), COUNT_OPTION), (), self.fields, self.key_rule)
 
     def with_partitions(self, counts: Mapping[str, int]) -> BucketLayout:
@@ -138,7 +134,6 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
 
 
 def format_rules(rules: tuple[Rule, ...]) -> str:
-    """The option's text."""
     return ";".join(f"{expression},{count}" for expression, count in rules)
 
 
@@ -185,7 +180,6 @@ class BucketOptions:
 
 
 def _key_rule(text: str) -> str:
-    """Whose rule makes the key of a bucket."""
     return KeyRule(text.strip()).value
 
 

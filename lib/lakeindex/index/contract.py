@@ -93,17 +93,14 @@ class FilesInScope:
 
     @cached_property
     def numbers(self) -> npt.NDArray[np.int32]:
-        """Numbers of the files: int32 [files]."""
         return np.array([file.number for file in self.files], np.int32)
 
     @cached_property
     def key_ranges(self) -> list[KeyRange]:
-        """Their key ranges."""
         return [file.key_range for file in self.files]
 
     @cached_property
     def groups(self) -> FileGroups:
-        """Their file groups."""
         return FileGroups({(file.partition_path, file.file_id): file.number for file in self.files})
 
     @cached_property
@@ -112,18 +109,13 @@ class FilesInScope:
         return pa.array([f"{file.partition_path}{BETWEEN}{file.file_id}" for file in self.files], pa.string())
 
     def by_partition(self) -> Iterator[FilesInScope]:
-        """The same, partition by partition."""
         found: dict[str, list[FileFacts]] = {}
         for file in self.files:
             found.setdefault(file.partition_path, []).append(file)
         return (FilesInScope(files, partition) for partition, files in sorted(found.items()))
 
     def kept(self, slices: RowSlices) -> FileSlices:
-        """Slices of those files that may hold a key.
-
-        Args:
-            slices: one a file.
-        """
+        """Of slices, one a file, those that may hold a key."""
         hit = slices.kept()
         return FileSlices(self.numbers[hit], slices.from_row[hit], slices.to_row[hit])
 
@@ -183,7 +175,6 @@ class Index(ABC):
     """An index kind with what is bound to it: a frozen value that travels to tasks.
 
     Attributes:
-        spec: its type and what is bound with it.
         needs_footers: it asks for key ranges, so footers are read (or taken from the cache).
     """
 

@@ -63,11 +63,7 @@ class CostConstants:
     key_share: float
 
     def slower_store(self, request: float) -> CostConstants:
-        """The same on a store whose requests take longer.
-
-        Args:
-            request: seconds of a request there.
-        """
+        """The same on a store on which a request takes ``request`` seconds."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return CostConstants(**{**values, "request": max(request, self.request)})
 
@@ -83,7 +79,6 @@ class LookupLoad:
         entries_read: entries of its store that are read for that.
         store_bytes: their bytes.
         store_requests: requests to the store for that.
-        filters: filters loaded.
         filter_rows: rows of their files.
         pairs_probed: pairs after range pruning.
         pairs_verified: pairs after filters.
@@ -111,7 +106,6 @@ class LookupLoad:
 
     @property
     def bytes_read(self) -> float:
-        """Bytes read from the table and the store."""
         return self.store_bytes + self.filter_rows * FILTER_BYTES_A_ROW + self.key_bytes + self.footer_bytes
 
 
@@ -125,7 +119,6 @@ class LookupCost:
 
     @property
     def seconds(self) -> float:
-        """All three."""
         return self.index_lookup + self.bloom_check + self.verify_keys
 
 
@@ -135,13 +128,7 @@ def requests_of(load: LookupLoad, constants: CostConstants) -> float:
 
 
 def cost_of(load: LookupLoad, constants: CostConstants, *, has_filters: bool) -> LookupCost:
-    """Seconds of a look-up.
-
-    Args:
-        load: its counts.
-        constants: what each of them takes.
-        has_filters: the kind has a stage for filters.
-    """
+    """Seconds of a look-up."""
     c = constants
     lookup = (
         c.stage
@@ -173,7 +160,6 @@ def entries_of(rows: float, keys: float) -> tuple[float, float]:
 
     Args:
         rows: rows of the files in scope, each an entry.
-        keys: keys asked for.
     """
     entries = _ENTRY_GROUP * touched(max(rows / _ENTRY_GROUP, 1.0), keys) if rows else 0.0
     return min(entries, rows), min(entries, rows) * _ENTRY_BYTES
@@ -183,7 +169,6 @@ def hit_chance(pairs: float, true_share: float) -> float:
     """Chance that a file holds at least one key of its pairs.
 
     Args:
-        pairs: (key, file) pairs of the file.
         true_share: share of pairs that are true, 0 to 1.
     """
     if pairs <= 0:

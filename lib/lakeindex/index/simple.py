@@ -35,17 +35,14 @@ class SimpleIndex(Index):
         return Candidates(files.kept(RowSlices(np.zeros(n, np.int64), np.full(n, len(keys), np.int64))))
 
     def moves_rows(self, config: WriteConfig) -> bool:
-        """As ``hoodie.simple.index.update.partition.path`` says."""
         return config.of(SimpleOptions).moves_rows
 
 
 def make_index(spec: IndexSpec) -> SimpleIndex:
-    """The kind."""
     return SimpleIndex(spec)
 
 
 def _expected(work: Workload, config: WriteConfig) -> Expected:
-    """Every key is compared with every file."""
     del config
     load = LookupLoad(work.keys, work.files, pairs_verified=work.possible)
     opened = work.opening(load, work.files, work.rows)

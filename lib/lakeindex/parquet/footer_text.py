@@ -83,7 +83,6 @@ def column_chunks(raw: bytes, column: int, row_groups: int, *, columns: int) -> 
     Args:
         raw: thrift bytes of a footer.
         column: which leaf column.
-        row_groups: how many row groups the footer has.
         columns: how many leaf columns, all of which are walked over.
 
     Returns:
@@ -147,8 +146,6 @@ def footer_text(raw: bytes, columns: int, row_groups: int) -> FooterText | None:
 
     Args:
         raw: thrift bytes of a footer.
-        columns: how many leaf columns the file has.
-        row_groups: how many row groups.
 
     Returns:
         None if the bytes are not such a footer.

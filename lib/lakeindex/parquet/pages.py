@@ -75,7 +75,6 @@ class ChunkWalk:
         self._problem: str | None = None
 
     def feed(self, piece: bytes | memoryview) -> None:
-        """The next bytes of the chunk."""
         data = memoryview(self._rest + bytes(piece) if self._rest else piece).cast("B")  # Arrow's have a sign
         self._rest = b""
         at = 0
@@ -92,7 +91,6 @@ class ChunkWalk:
                 self._end_page()
 
     def end(self) -> WalkedChunk:
-        """What was found, when all bytes were fed."""
         if self._problem is None and (self._rest or self._body_left):
             self._problem = f"page {self._pages} is cut short"
         return WalkedChunk(self._headers_crc, self._pages, self._without_crc, self._problem)
@@ -146,7 +144,6 @@ def read_groups(
     Args:
         file: from :func:`open_pages`.
         columns: top-level columns; all if not said.
-        use_threads: decode columns at the same time.
 
     Raises:
         DamagedPagesError: they cannot be decoded; it says which row group and column.
@@ -188,10 +185,7 @@ def read_group_batches(
     """Rows of one row group, so many at once: what is decoded is never the whole of it.
 
     Args:
-        file: from :func:`open_pages`.
         columns: top-level columns, at least one.
-        most_rows: rows of a batch.
-        use_threads: decode columns at the same time.
 
     Raises:
         DamagedPagesError, MemoryError, ArrowException, OSError: as :func:`read_groups`.

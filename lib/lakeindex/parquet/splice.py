@@ -49,7 +49,6 @@ class ParquetParts:
     Attributes:
         data: the whole file.
         footer: thrift bytes of its footer.
-        text: where things stand in the footer.
         rows: rows of each row group.
         columns: path of each leaf column.
         headers: ``headers[row group][column]``: CRC-32 of the chunk's page headers; None where the file does not say.
@@ -72,7 +71,6 @@ class ParquetParts:
         return self.footer[slice(*self.text.schema)]
 
     def groups(self) -> Iterator[GroupOf]:
-        """Its row groups, as they are."""
         for number, rows in enumerate(self.rows):
             yield GroupOf(rows, tuple(self.chunk(number, column) for column in range(len(self.columns))))
 
@@ -110,10 +108,7 @@ def parts_of(
     """The parts of a Parquet file.
 
     Args:
-        data: the whole file.
         footer: what :func:`footer_bytes` gave, if it was asked before.
-        is_stored: see :class:`ParquetParts`.
-        nan: see :class:`ParquetParts`.
 
     Returns:
         None if chunks of the file cannot be copied: one lies outside of the file, or has more than pages.
@@ -163,7 +158,6 @@ class ChunkOf(NamedTuple):
 
     @property
     def text(self) -> ChunkText:
-        """Where it stands."""
         return self.source.text.chunks[self.row_group][self.column]
 
 
@@ -259,7 +253,6 @@ class _Run:
         return chunk.source is self._source and chunk.text.start == self._stop
 
     def add(self, chunk: ChunkOf) -> None:
-        """The next chunk."""
         self._chunks.append(chunk)
         self._stop += chunk.text.size
 
@@ -343,7 +336,6 @@ def _row_group(chunks: Sequence[bytes], count: int, numbers: tuple[int, int, int
 
     Args:
         chunks: the ColumnChunk structs, behind each other.
-        count: how many they are.
         numbers: bytes before compression, rows, where its pages start, their bytes, its place among the row groups.
     """
     full_size, rows, start, size, ordinal = numbers

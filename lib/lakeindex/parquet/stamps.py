@@ -31,7 +31,6 @@ def parse_headers(text: str | None, chunks: int) -> list[int | None]:
 
     Args:
         text: the entry's value; None if there is none.
-        chunks: how many chunks the file has.
 
     Raises:
         ValueError: the value does not fit the file.

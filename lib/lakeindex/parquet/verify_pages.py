@@ -84,7 +84,6 @@ class _Walks:
             yield f"its pages end at byte {at}, its footer begins at {end}"
 
     def feed(self, at: int, piece: memoryview) -> None:
-        """A piece of the file."""
         stop = at + len(piece)
         while self._next < len(self._chunks):
             chunk = self._chunks[self._next][0]
@@ -96,6 +95,5 @@ class _Walks:
             self._next += 1
 
     def done(self) -> Iterator[tuple[ChunkWalk, int, int]]:
-        """The walks, with row group and column."""
         for walk, (_, group, column) in zip(self._walks, self._chunks, strict=True):
             yield walk, group, column

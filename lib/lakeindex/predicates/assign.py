@@ -43,11 +43,6 @@ _NUMBERS: Final = (Family.NUMBER, Family.FLOAT)
 def cast_to(value: pc.Expression, source: pa.DataType, target: pa.DataType) -> pc.Expression | None:
     """A value in another type.
 
-    Args:
-        value: as Arrow computes it.
-        source: its type.
-        target: the type that is wanted.
-
     Returns:
         The value; None if there is no such cast, or none that means what Spark's does.
     """
@@ -190,7 +185,6 @@ def expression_for(text: str, column: pa.Field, schema: pa.Schema) -> Assigned:
     """The value that a text says.
 
     Args:
-        text: an SQL-like expression.
         column: what is set: literals take its type.
         schema: columns that the text may name.
 

@@ -30,7 +30,6 @@ class Comparison(StrEnum):
 
     @property
     def flipped(self) -> Comparison:
-        """The comparison with both sides exchanged."""
         return _FLIPPED.get(self, self)
 
 
@@ -44,19 +43,13 @@ _FLIPPED = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the table, or a field of a struct.
-
-    Attributes:
-        path: names that lead to it.
-        type: its Arrow type.
-    """
+    """A column of the table, or a field of a struct."""
 
     path: Path
     type: pa.DataType
 
     @property
     def name(self) -> str:
-        """As messages name it."""
         return ".".join(self.path)
 
 
@@ -66,8 +59,6 @@ class Call:
 
     Attributes:
         function: ``lower``, ``upper`` or ``length``.
-        argument: the column, or another call.
-        type: Arrow type of the result.
     """
 
     function: str
@@ -77,13 +68,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number that is computed with.
-
-    Attributes:
-        text: as it is written.
-        scalar: as Arrow computes with it.
-        type: its Arrow type.
-    """
+    """A number that is computed with: ``text`` as it is written, ``scalar`` as Arrow computes with it."""
 
     text: str
     scalar: pa.Scalar
@@ -96,9 +81,6 @@ class Arithmetic:
 
     Attributes:
         operator: ``+``, ``-``, ``*`` or ``/``.
-        left: a number.
-        right: another one.
-        type: Arrow type of the result.
     """
 
     operator: str
@@ -115,8 +97,6 @@ class Compare:
     """A column and a value.
 
     Attributes:
-        operand: the column.
-        how: the comparison.
         value: as it is compared.
         scalar: the value as Arrow computes with it.
     """
@@ -149,7 +129,6 @@ class OneOf:
     """Whether a column's value is one of a list.
 
     Attributes:
-        operand: the column.
         values: as they are compared, each once, ascending.
         scalars: the same as an Arrow array.
         has_null: the list holds a null: what is not in it is null.
@@ -176,8 +155,6 @@ class Matches:
     """A test of a text.
 
     Attributes:
-        operand: the column.
-        test: which test.
         pattern: of LIKE and ILIKE a regular expression (RE2); else the text that is looked for.
         prefix: every text that passes begins with this; empty if nothing is known.
     """

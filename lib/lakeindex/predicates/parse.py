@@ -98,7 +98,6 @@ def parse_condition(text: str, schema: pa.Schema) -> Node:
 
     Args:
         text: as behind ``WHERE``.
-        schema: columns that it may name.
 
     Raises:
         UsageError: it cannot be read, names no column of the table, or asks for what is not valid.
@@ -142,7 +141,6 @@ class Reader:
         self._schema = schema
 
     def node(self, tree: exp.Expr) -> Node:
-        """A condition."""
         kind = type(tree)
         if kind in _COMPARISONS:
             left, right = self._parts(tree, "this", "expression")

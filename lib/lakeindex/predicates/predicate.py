@@ -40,7 +40,6 @@ class Predicate:
         expression: as Arrow computes it.
         columns: top-level columns that it reads, in the table's order.
         node: its parts; None of a pyarrow expression, which cannot be looked into.
-        schema: the columns that it was made for.
     """
 
     text: str
@@ -57,7 +56,6 @@ class Predicate:
         return tuple(path for name in self.columns for path in _leaves(self.schema.field(name)))
 
     def type_of(self, path: Path) -> pa.DataType:
-        """The type of a column by its path."""
         kind = self.schema.field(path[0]).type
         for name in path[1:]:
             kind = kind.field(name).type

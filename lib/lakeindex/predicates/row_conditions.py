@@ -69,7 +69,6 @@ class RowConditions:
         Args:
             old: the stored rows' values, in the types of the table.
             new: the same of the incoming rows.
-            rows: how many there are.
 
         Returns:
             bool [rows], the stored row is to be deleted; and bool [rows], it stays as it is, whatever the row asks for.
@@ -86,7 +85,6 @@ class RowConditions:
 
         Args:
             new: their values, in the types of the table.
-            rows: how many there are.
         """
         return np.ones(rows, np.bool_) if self.insert_if is None else _holds(self.insert_if, {NEW: new}, rows)
 
@@ -102,7 +100,6 @@ def row_conditions(
     """Conditions from their texts.
 
     Args:
-        schema: the table's columns.
         update_if: over ``old.<column>`` and ``new.<column>``.
         delete_if: the same.
         insert_if: over ``new.<column>``.

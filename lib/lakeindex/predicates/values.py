@@ -55,7 +55,6 @@ class Literal:
     """A value as the text of a condition has it.
 
     Attributes:
-        text: as it is written.
         family: NUMBER, TEXT, BYTES, BOOLEAN, or MOMENT if it is said to be a date or timestamp.
     """
 
@@ -98,12 +97,6 @@ class Settling:
 
 def settle(how: Comparison, literal: Literal, kind: pa.DataType, column: str) -> Settling:
     """Bring a literal into a column's type, without any rounding: ``n > 1.5`` of a whole number is ``n > 1``.
-
-    Args:
-        how: the comparison.
-        literal: what the column is compared with.
-        kind: the column's type.
-        column: its name, for messages.
 
     Raises:
         UsageError: a literal that a column of this type is not compared with.
@@ -262,13 +255,7 @@ def number_of(text: str) -> Number | None:
 
 
 def type_of(operator: str, left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """Type of a sum, difference, product or quotient; None if there is none of these two types.
-
-    Args:
-        operator: ``+``, ``-``, ``*`` or ``/``.
-        left: type of the left side.
-        right: type of the right side.
-    """
+    """Type of a sum, difference, product or quotient; None if there is none of these two types."""
     families = {family_of(left), family_of(right)}
     if not families <= {Family.NUMBER, Family.FLOAT}:
         return None
@@ -290,13 +277,7 @@ def common_decimal(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 
 
 def computed(node: Arithmetic, left: pc.Expression, right: pc.Expression) -> pc.Expression:
-    """What Arrow computes.
-
-    Args:
-        node: what is to be computed.
-        left: its left side.
-        right: its right side.
-    """
+    """What Arrow computes."""
     if pa.types.is_floating(node.type):
         one, other = left.cast(pa.float64(), safe=False), right.cast(pa.float64(), safe=False)
         return (
@@ -310,11 +291,6 @@ def computed(node: Arithmetic, left: pc.Expression, right: pc.Expression) -> pc.
 def decimal_type(operator: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
     """Type that Spark has for a sum, difference, product or quotient of decimals or whole numbers: at most 38 digits,
     six of which at least stay behind the point.
-
-    Args:
-        operator: ``+``, ``-``, ``*`` or ``/``.
-        left: type of the left side.
-        right: type of the right side.
     """
     (digits, scale), (others, other) = _digits(left), _digits(right)
     match operator:
@@ -337,11 +313,6 @@ def in_decimals(
     """What is computed of decimals or whole numbers, and its exact type of at most 76 digits; a quotient has a digit
     more than :func:`decimal_type` says, to be rounded by.
 
-    Args:
-        operator: ``+``, ``-``, ``*`` or ``/``.
-        left: the left side and its type.
-        right: the right side and its type.
-
     Raises:
         ArrowInvalid: it has more digits.
     """
@@ -361,9 +332,7 @@ def quotient(one: pc.Expression, other: pc.Expression, divisor: pa.DataType) -> 
     """One number divided by another; null if that is zero, as DuckDB and Spark's SQL (not ANSI) have it.
 
     Args:
-        one: the dividend.
-        other: the divisor.
-        divisor: its type.
+        divisor: type of ``other``.
     """
     nothing = pc.scalar(pa.scalar(None, divisor))
     return pc.divide_checked(one, pc.if_else(other == pc.scalar(pa.scalar(0, divisor)), nothing, other))

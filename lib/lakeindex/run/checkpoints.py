@@ -66,7 +66,6 @@ class CheckpointError(InputError):
 
 
 def arrow_schema(columns: Mapping[str, str]) -> pa.Schema:
-    """Arrow schema of a checkpoint table of :mod:`lakeindex.pipeline`."""
     return pa.schema([pa.field(name, _TYPES[kind]) for name, kind in columns.items()])
 
 
@@ -150,7 +149,6 @@ class RunFolder:
 
     Args:
         store: the checkpoints' root.
-        run_id: names the folder.
     """
 
     def __init__(self, store: Storage, run_id: str) -> None:
@@ -162,7 +160,6 @@ class RunFolder:
         return f"{self.run_id}/{stage}/{uuid.uuid4().hex[:12]}"
 
     def manifest_path(self, stage: Stage) -> str:
-        """Where a stage's manifest is."""
         return f"{self.run_id}/{stage}.json"
 
     def read_manifest(self, stage: Stage) -> Manifest | None:
@@ -268,7 +265,6 @@ class RunFolder:
         return data
 
     def read_table(self, part: Part, columns: Sequence[str] | None = None) -> pa.Table:
-        """A checkpoint file as a table."""
         held, key = _held.get(), (part.path, part.digest, "decoded")
         known = held.get(key) if held is not None else None
         if isinstance(known, pa.Table):

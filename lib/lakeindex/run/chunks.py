@@ -56,7 +56,6 @@ class InputColumns:
     first_row: int = 0
 
     def as_metadata(self) -> dict[bytes, str]:
-        """Entry of the staged file's metadata."""
         return {_MARK: json.dumps(json_of(self))}
 
     def content(self) -> memoryview:
@@ -106,7 +105,6 @@ class _ParquetBytes:
 
     @property
     def nbytes(self) -> int:
-        """Bytes it takes, about."""
         return self.raw.nbytes + int(self.metadata.serialized_size)
 
 
@@ -126,7 +124,6 @@ class _HandedOver:
         self._mutex = threading.Lock()
 
     def get(self, key: Hashable) -> pa.Table | None:
-        """The rows, if they are held."""
         return self._held.get(key)
 
     def put(self, key: Hashable, rows: pa.Table, size: int, limit: int) -> bool:
@@ -214,7 +211,6 @@ def without_repeated(rows: pa.Table, stored: Mapping[str, str], of_input: InputC
     the schema's metadata says which.
 
     Args:
-        rows: the rows of a staged file.
         stored: their :func:`same_columns`.
         of_input: columns that are not copied.
     """
@@ -299,11 +295,9 @@ class StagedRows:
         return replace(self, chunk=self.chunk[order], row=self.row[order])
 
     def slice(self, offset: int, length: int) -> pa.Table:
-        """Rows behind each other, all columns."""
         return self._read(offset, offset + length, None)
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """One column of all rows."""
         return self._read(0, len(self), [name]).column(0)
 
     def _read(self, start: int, stop: int, columns: Sequence[str] | None) -> pa.Table:
@@ -343,7 +337,6 @@ def _picked(table: pa.Table, rows: np.ndarray) -> tuple[pa.Table, np.ndarray]:
 
 
 def _is_all(places: np.ndarray, rows: int) -> bool:
-    """Whether these are all rows, in their order."""
     return len(places) == rows and bool((places[1:] > places[:-1]).all())
 
 

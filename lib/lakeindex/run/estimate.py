@@ -24,11 +24,7 @@ _OWN_FPP = 1e-6
 def estimate_of(
     index_type: IndexType, staged: Manifest, lookup: Manifest, summaries: Sequence[StageSummary]
 ) -> Estimate | None:
-    """Estimate and actual cost of stages 2 to 4; None if there was nothing to look up.
-
-    Args:
-        index_type: the index that was asked.
-    """
+    """Estimate and actual cost of stages 2 to 4; None if there was nothing to look up."""
     mine = [one for one in summaries if one.name in _LOOKUP]
     if not lookup.counters.get("files") or not mine:
         return None

@@ -50,7 +50,6 @@ class Feed:
 
     @property
     def metadata(self) -> dict[bytes, bytes]:
-        """What its schema says of it."""
         return {FEED_KEY: json.dumps(json_of(self)).encode()}
 
     @staticmethod
@@ -77,11 +76,7 @@ class Applied:
 
 
 def applied(storage: Storage, timeline: Timeline, source: str) -> Applied | None:
-    """How far a source is applied to a table; None: nothing of it is.
-
-    Args:
-        source: the table that the changes are of.
-    """
+    """How far a source is applied to a table; None: nothing of it is."""
     names = [one.path.rpartition("/")[2] for one in storage.list_folder(_folder(source)).objects]
     marks = [name.removesuffix(".json").partition("-") for name in names]
     for instant, _, until in sorted(marks, key=lambda one: (comparable(one[0]), comparable(one[2])), reverse=True):

@@ -45,7 +45,6 @@ class LookupFile:
 
 
 def files_table(files: Sequence[LookupFile]) -> pa.Table:
-    """The ``files`` checkpoint."""
     rows = [
         {
             "file": f.number,

@@ -51,11 +51,7 @@ class Replaced:
 
 
 def replaced_by(operation: Operation, snapshot: Snapshot, staged: Manifest, *, is_global: bool) -> Replaced:
-    """What an operation replaces.
-
-    Args:
-        is_global: keys are unique in the whole table.
-    """
+    """What an operation replaces."""
     if operation is Operation.BULK_INSERT:
         return _empty(snapshot, None if is_global else tuple(staged.facts[PARTITIONS_FACT]))
     if operation is Operation.INSERT_OVERWRITE_TABLE:

@@ -26,9 +26,6 @@ def write_pieces(
     """Write record batches as Arrow files ``<stem>00000.arrow`` and so on; one at least, though it may be empty.
 
     Args:
-        store: the run folders.
-        stem: path of the files, up to their number.
-        schema: the columns of every batch.
         batches: read once, each when the one before it was written.
 
     Returns:

@@ -62,7 +62,6 @@ def table_name_for_runs(uri: str) -> str:
 
 
 def _is_same(said: object, table_uri: str) -> bool:
-    """Whether a file that names a table names this one."""
     try:
         return isinstance(said, str) and table_name_for_runs(said) == table_name_for_runs(table_uri)
     except OptionError:  # no place at all, or one of a later release
@@ -190,12 +189,10 @@ def is_enrolled(store: Storage, table_uri: str, finished: Finished) -> bool:
 
 
 def enrol(store: Storage, table_uri: str, finished: Finished) -> None:
-    """Enter a finished run."""
     store.write(f"{_roster(table_uri)}/{finished.name}", b"{}")
 
 
 def strike(store: Storage, table_uri: str, finished: Iterable[Finished]) -> None:
-    """Take runs out of the roster."""
     for one in finished:
         store.delete(f"{_roster(table_uri)}/{one.name}")
 
@@ -213,7 +210,6 @@ class Swept:
     """What became of the folders below a root.
 
     Attributes:
-        dropped: runs that are gone.
         left: folders that are no runs of the table, as far as can be told.
     """
 
@@ -222,7 +218,6 @@ class Swept:
 
     @property
     def note(self) -> str | None:
-        """What was left, in words; None if nothing was."""
         if not self.left:
             return None
         named = ", ".join(self.left[:_MOST_NAMED]) + (", ..." if len(self.left) > _MOST_NAMED else "")

@@ -79,11 +79,9 @@ class RunSpec:
     """One run, as the caller asked for it. Holds no credentials; travels to every task.
 
     Attributes:
-        table_uri: the table's folder.
         checkpoints_uri: root of the run folders.
         run_id: names this run's folder; a retry of the run uses the same.
         batch_id: name of the batch: the same id is committed once.
-        operation: what is done.
         inputs: files or folders of the batch.
         options: option names and texts, sorted.
         max_quarantined: bad rows that are tolerated.
@@ -150,8 +148,6 @@ class TableFacts:
         schema: the table's columns, without meta columns.
         keys: how record keys and partition paths are made.
         ordering_fields: columns of ordering values, the first one first; of most tables one, or none.
-        merge_mode: which version of a record wins.
-        index: the index, with what is bound to it.
         before: the columns without those that the batch adds or makes wider; None if it changes none.
         given: names of the columns that the batch is staged with; None: all. The others stay as they are in the rows
             that it updates.
@@ -204,17 +200,14 @@ class TableFacts:
 
     @property
     def index_type(self) -> IndexType:
-        """The type of the index."""
         return self.index.index_type
 
     @property
     def is_global(self) -> bool:
-        """Whether keys are unique in the whole table."""
         return self.index.is_global
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """What the batch changes of the columns, in words."""
         return () if self.before is None else differences(self.before, self.schema)
 
     @property
@@ -233,7 +226,6 @@ class BoundTable:
 
     @property
     def index(self) -> IndexSpec:
-        """The index in force."""
         return self.facts.index
 
 
@@ -264,5 +256,4 @@ def conditions_of(spec: RunSpec, facts: TableFacts) -> RowConditions:
 
 
 def run_folder(spec: RunSpec) -> RunFolder:
-    """The run's checkpoint folder."""
     return RunFolder(storage_at(spec.checkpoints_uri), spec.run_id)

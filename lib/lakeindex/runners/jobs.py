@@ -67,7 +67,6 @@ def stage_command(stage: Stage | None, run: StageJob) -> click.Command:
 
     Args:
         stage: the stage, or None for all of them in one application.
-        run: does it; its return value is the exit code.
     """
 
     @click.command(name=str(stage or "upsert"))
@@ -121,9 +120,6 @@ def run_stage_job(stage: Stage | None, spec: RunSpec, *, local: bool = False) ->
     Args:
         stage: the stage, or None for all of them in one application.
         local: threads of this process do it; neither a JVM nor PySpark is needed.
-
-    Returns:
-        The exit code.
     """
     show_warnings()
     begin_with_submit()

@@ -73,7 +73,6 @@ class KeyedState:
 
     Args:
         folder: path or URL of the folder, as Spark's file systems know it.
-        settings: what was fixed when it was made.
     """
 
     def __init__(self, session: SparkSession, folder: str, settings: StateSettings) -> None:
@@ -87,12 +86,10 @@ class KeyedState:
         Args:
             number: names the feed; feeding it again replaces it.
             read: module-level function that reads one task's entries (:data:`ENTRIES`).
-            tasks: what to read.
         """
         self._write(number, self._read(read, tasks, ENTRIES))
 
     def feed_tables(self, number: int, tables: Iterable[pa.Table]) -> None:
-        """Hand over entries that the driver streams."""
         for table in tables:
             self._write(number, self._session.createDataFrame(table), mode="append")
 
@@ -132,13 +129,11 @@ class KeyedState:
         return self._newest_number("state/commits")
 
     def size_bytes(self) -> int:
-        """Bytes of everything in the folder."""
         folder = self._path("")
         files = self._files(folder)
         return int(files.getContentSummary(folder).getLength()) if files.exists(folder) else 0
 
     def remove(self) -> None:
-        """Delete the folder."""
         folder = self._path("")
         self._files(folder).delete(folder, True)
 
@@ -147,11 +142,9 @@ class KeyedState:
         return _newest(self._listed(), ["key", "partition"] if by_partition else ["key"])
 
     def count(self, *, by_partition: bool) -> int:
-        """Keys (by partition) that count."""
         return self.newest(by_partition=by_partition).count()
 
     def copy_from(self, other: KeyedState, number: int, *, buckets: int, by_partition: bool) -> None:
-        """Feed what counts in another state."""
         bucket = fn.pmod(fn.hash("key"), fn.lit(buckets)).alias("bucket")
         newest = other.newest(by_partition=by_partition)
         self._write(number, newest.select(bucket, "key", "partition", "file_id", fn.lit(0).cast("bigint").alias("seq")))
@@ -168,9 +161,7 @@ class KeyedState:
         """Locations of keys.
 
         Args:
-            asked: what to read the keys from.
             read: module-level function: keys of one item, a table of chunk, row, key, partition.
-            rows: how many there are, about.
             write: module-level function that keeps one piece of the answer (chunk, row, partition, file_id);
                 all rows of a chunk are in one piece.
             by_partition: a location counts only in the partition that is asked for.

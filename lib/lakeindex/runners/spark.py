@@ -62,17 +62,14 @@ class SparkRunner:
 
     @cached_property
     def session(self) -> SparkSession:
-        """The session it runs on."""
         return self._given() if callable(self._given) else self._given
 
     @cached_property
     def slots(self) -> int:
-        """Tasks that run at once."""
         return self._slots or self.session.sparkContext.defaultParallelism
 
     @property
     def is_started(self) -> bool:
-        """Whether there is a session."""
         return not callable(self._given) or "session" in self.__dict__
 
     def keyed_state(self, folder: str, settings: StateSettings) -> KeyedState:
@@ -103,7 +100,6 @@ class SparkRunner:
         return self
 
     def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
-        """See :class:`~lakeindex.tasks.runner.Runner`."""
         from pyspark import cloudpickle
 
         # A task may hold a caller's function, of a module that workers have not got, or of none.
@@ -250,7 +246,6 @@ def frame_of_pieces(
     """A DataFrame whose rows are read on the executors, whenever Spark asks for them.
 
     Args:
-        pieces: how many there are.
         read: gives the rows of a piece by its number; it is pickled.
     """
     from pyspark.sql.pandas.types import from_arrow_schema

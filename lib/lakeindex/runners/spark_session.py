@@ -98,11 +98,9 @@ class JobSession:
 
     @property
     def is_made(self) -> bool:
-        """Whether there is one."""
         return self._session is not None
 
     def __call__(self) -> SparkSession:
-        """The session."""
         if self._session is None:
             self._session = spark_session()
         return self._session
@@ -118,6 +116,5 @@ class JobSession:
         return SparkConf(loadDefaults=is_submitted).get(name)
 
     def stop(self) -> None:
-        """Stop it, if it was made."""
         if self._session is not None:
             self._session.stop()

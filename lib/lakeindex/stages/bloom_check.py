@@ -53,7 +53,6 @@ class Probe:
 
     @property
     def pairs(self) -> int:
-        """Keys to probe."""
         return sum(s.to_row - s.from_row for s in self.slices)
 
 

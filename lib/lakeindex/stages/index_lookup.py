@@ -68,11 +68,7 @@ class FooterResult:
 
 
 def index_lookup(spec: RunSpec, bound: BoundTable, staged: Manifest, runner: Runner) -> Manifest:
-    """Run the stage against a snapshot, or take over its checkpoint if it was made from the same batch and snapshot.
-
-    Args:
-        bound: on the snapshot that locations will refer to.
-    """
+    """Run the stage against a snapshot, or take over its checkpoint if it was made from the same batch and snapshot."""
     facts, snapshot = bound.facts, bound.snapshot
     folder = run_folder(spec)
     index = index_for(facts.index)

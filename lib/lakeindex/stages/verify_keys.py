@@ -102,7 +102,6 @@ def look_again(looked: LookAgain, chunks: Sequence[Chunk], runner: Runner, folde
 
 
 def search_missed(task: AgainTask) -> Part:
-    """Candidates of some chunks."""
     looked = task.looked
     folder = run_folder(looked.spec)
     rows: list[tuple[int, int, int, bytes]] = []
@@ -224,7 +223,6 @@ class _Stored:
     """Columns of one base file; a row group is read when keys may lie in it, and its keys once.
 
     Args:
-        task: that looks at it.
         names: columns that decide; of a small file they are read with the keys.
         homes: where each key must be, if the index says that.
     """

@@ -185,7 +185,6 @@ class Helpers:
             self._idle.append(helper)
 
     def close(self) -> None:
-        """End all."""
         with self._mutex:
             for helper in self._idle:
                 helper.close()

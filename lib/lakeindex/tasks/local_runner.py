@@ -31,20 +31,16 @@ class LocalRunner:
 
     @property
     def slots(self) -> int:
-        """Tasks that run at once."""
         return self._slots
 
     @property
     def is_started(self) -> bool:
-        """Always."""
         return True
 
     def nearby(self) -> LocalRunner:
-        """Itself."""
         return self
 
     def for_files(self, files: int) -> LocalRunner:
-        """See :class:`~lakeindex.tasks.runner.Runner`."""
         if files < LEAST_FILES:
             return self
         other = copy(self)
@@ -52,7 +48,6 @@ class LocalRunner:
         return other
 
     def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
-        """See :class:`~lakeindex.tasks.runner.Runner`."""
         bound, helpers = current_bound(), current_helpers() if self._files else None
         if helpers is not None and len(tasks) > 1:
             helpers.start(self._files, self._slots, function)

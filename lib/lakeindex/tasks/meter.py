@@ -65,7 +65,6 @@ class Meter:
         self._mutex = threading.Lock()
 
     def add(self, count: IoCount) -> None:
-        """Count something."""
         with self._mutex:
             self._count = self._count + count
 
@@ -93,48 +92,39 @@ class MeteredStorage:
 
     @property
     def uri(self) -> str:
-        """As the port."""
         return self._store.uri
 
     def list(self, prefix: str = "") -> list[ObjectMeta]:
-        """As the port."""
         self._meter.add(IoCount(1))
         return self._store.list(prefix)
 
     def list_folder(self, prefix: str = "") -> Listing:
-        """As the port."""
         self._meter.add(IoCount(1))
         return self._store.list_folder(prefix)
 
     def list_names(self, prefix: str = "") -> tuple[str, ...]:
-        """As the port."""
         self._meter.add(IoCount(1))
         return list_names(self._store, prefix)
 
     def head(self, path: str) -> ObjectMeta:
-        """As the port."""
         self._meter.add(IoCount(1))
         return self._store.head(path)
 
     def read(self, path: str) -> bytes:
-        """As the port."""
         data = self._store.read(path)
         self._meter.add(IoCount(1, len(data)))
         return data
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        """As the port."""
         data = self._store.read_range(path, start, length)
         self._meter.add(IoCount(1, len(data)))
         return data
 
     def create(self, path: str, data: bytes) -> None:
-        """As the port."""
         self._meter.add(IoCount(1, 0, len(data)))
         self._store.create(path, data)
 
     def write(self, path: str, data: bytes | Pieces) -> None:
-        """As the port."""
         self._meter.add(IoCount(1))
         self._store.write(path, self._counted(data))
 
@@ -144,19 +134,15 @@ class MeteredStorage:
             yield piece
 
     def replace(self, path: str, data: bytes, etag: str) -> str:
-        """As the port."""
         self._meter.add(IoCount(1, 0, len(data)))
         return self._store.replace(path, data, etag)
 
     def delete(self, path: str) -> None:
-        """As the port."""
         self._meter.add(IoCount(1))
         self._store.delete(path)
 
     def sync(self, paths: Iterable[str]) -> None:
-        """As the port."""
         self._store.sync(paths)
 
     def sync_folders(self, folders: Iterable[str]) -> None:
-        """As the port, where the store has folders."""
         sync_folders(self._store, folders)

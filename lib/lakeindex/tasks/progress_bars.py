@@ -33,7 +33,6 @@ class NoProgress:
 
     @contextmanager
     def step(self, title: str, total: int) -> Iterator[Callable[[], None]]:  # noqa: ARG002 - the protocol's arguments
-        """See :class:`Progress`."""
         yield _nothing
 
 
@@ -42,7 +41,6 @@ class TerminalProgress:
 
     @contextmanager
     def step(self, title: str, total: int) -> Iterator[Callable[[], None]]:
-        """See :class:`Progress`."""
         import rich.console
         import rich.progress
 
@@ -62,7 +60,6 @@ class NotebookProgress:
 
     @contextmanager
     def step(self, title: str, total: int) -> Iterator[Callable[[], None]]:
-        """See :class:`Progress`."""
         ipython: Any = import_module("IPython.display")
         done, shown = 0, time.monotonic()
         bar = ipython.display(ipython.HTML(_bar(title, done, total)), display_id=True)
@@ -97,7 +94,6 @@ class LateProgress:
 
     @contextmanager
     def step(self, title: str, total: int) -> Iterator[Callable[[], None]]:
-        """See :class:`Progress`."""
         with ExitStack() as stack:
             bar: Callable[[], None] | None = None
             done = 0

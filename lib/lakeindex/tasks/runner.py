@@ -121,7 +121,6 @@ def for_work(runner: Runner, work_bytes: float, config: WriteConfig, files: int 
 
     Args:
         work_bytes: that the map reads, about.
-        config: says what is small.
         files: base files that it reads or writes, if these are most of its work.
     """
     most = config.driver_bytes if runner.is_started else _BEFORE_A_START * config.driver_bytes
@@ -146,24 +145,19 @@ class Threads:
 
     @property
     def slots(self) -> int:
-        """One task a core."""
         return os.cpu_count() or 1
 
     @property
     def is_started(self) -> bool:
-        """Always."""
         return True
 
     def nearby(self) -> Threads:
-        """Itself."""
         return self
 
     def for_files(self, files: int) -> Threads:  # noqa: ARG002 - the protocol's argument
-        """Itself."""
         return self
 
     def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
-        """``[function(t) for t in tasks]``, in order; the first failure is raised."""
         with ThreadPoolExecutor(self.slots, thread_name_prefix=title) as pool:
             futures = [pool.submit(copy_context().run, function, task) for task in tasks]
             return [future.result() for future in futures]

@@ -19,7 +19,6 @@ class InsertPiece:
 
     @property
     def rows(self) -> int:
-        """How many rows that is."""
         return self.stop - self.start
 
 
@@ -28,7 +27,6 @@ class Assignment:
     """New rows for one file group: an existing one (its latest slice) or, with None, one to be created.
 
     Attributes:
-        target: its latest slice, or None.
         home: the home that the rows belong to; -1 where new rows may go into any file group.
         file_id: id that a new file group must have, or None.
     """
@@ -41,7 +39,6 @@ class Assignment:
 
     @property
     def rows(self) -> int:
-        """How many rows that is."""
         return sum(p.rows for p in self.pieces)
 
 
@@ -69,7 +66,6 @@ def assign_inserts(
         inserts: partition path -> pieces, in the order they should be placed.
         candidates: partition path -> file groups that may be filled (none under a pending clustering).
         record_bytes: size of a row on disk.
-        config: small file limit and target size, bytes.
 
     Returns:
         Assignments; every new row is in exactly one. Deterministic.

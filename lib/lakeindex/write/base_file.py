@@ -108,8 +108,6 @@ def encode_base_file(rows: pa.Table, table_name: str, schema: pa.Schema, config:
     Args:
         rows: meta columns first, then the table's columns; sorted by record key.
         table_name: for the Avro schema in the footer.
-        schema: the table's columns with their nullability.
-        config: codec, row group size, filter type and sizing.
 
     Returns:
         The file. One without rows has a filter and no key range, as Hudi writes it.

@@ -52,7 +52,6 @@ def _nan_leaves(chunks: Sequence[pa.Array], kind: pa.DataType) -> list[int]:
 
 
 def _inner(kind: pa.DataType) -> list[pa.DataType]:
-    """Types of the child arrays."""
     if pa.types.is_map(kind):
         return [kind.key_type, kind.item_type]
     return [kind.field(n).type for n in range(kind.num_fields)]
@@ -79,7 +78,6 @@ def demands_values(kind: pa.DataType) -> bool:
 
 
 def nulls_of(count: int, kind: pa.DataType) -> pa.Array:
-    """So many nulls."""
     return _without_hidden(pa.nulls(count, kind), kind)
 
 

@@ -150,7 +150,6 @@ def combine(rows: pa.Table, rule: Combining) -> Combined:
 
     Args:
         rows: staged columns plus ``_li_arrival`` (int64, the place in the whole input).
-        rule: who wins.
 
     Returns:
         The rows with ``_li_arrival``; as they came if keys hardly repeat, else in no certain order.
@@ -167,7 +166,6 @@ def combine_and_sort(rows: pa.Table, rule: Combining) -> Combined:
 
     Args:
         rows: staged columns plus ``_li_arrival`` (int64, the place in the whole input).
-        rule: who wins.
 
     Returns:
         The rows without ``_li_arrival``, each column in one piece; order: lookup key, ascending.
@@ -191,7 +189,6 @@ def combine_with_stored(rows: pa.Table, rule: Combining) -> Combined:
 
     Args:
         rows: staged columns plus ``_li_arrival``; stored rows that go are deletes.
-        rule: who wins among the rows that come.
 
     Returns:
         As :func:`combine_and_sort`; a row that takes the place of a stored one is marked so.

@@ -48,7 +48,6 @@ class WholeFile:
         return self._view[span]
 
     def reader(self) -> pa.NativeFile:
-        """A file over the bytes, without a copy."""
         return pa.BufferReader(self._view)
 
 
@@ -58,7 +57,6 @@ def open_slice(
     """A base file that is to be rewritten: in parts if it is ours and of the schema that the new file will have.
 
     Args:
-        config: how files are encoded.
         has_virtual_keys: the new file's meta columns are null; those of an old one of ours are, too, if it says
             nothing of its keys.
 
@@ -93,7 +91,6 @@ class _Slice:
 
     @property
     def rows(self) -> int:
-        """Rows of the file."""
         return int(self._metadata.num_rows)
 
     @property
@@ -104,7 +101,6 @@ class _Slice:
 
     @cached_property
     def key_value(self) -> dict[str, str]:
-        """The footer's entries."""
         return footer_texts(self._metadata)
 
     def keys(self) -> pa.Array:
@@ -226,7 +222,6 @@ class ForeignSlice(_Slice):
             yield pa.concat_tables(some)
 
     def rows_at(self, row_group: np.ndarray, row_in_group: np.ndarray, columns: Sequence[str]) -> pa.Table:
-        """As :meth:`OldSlice.rows_at`."""
         wanted = self.row_group_starts[row_group] + row_in_group
         order = np.argsort(wanted, kind="stable")
         found, first = [], 0

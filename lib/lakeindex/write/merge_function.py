@@ -61,7 +61,6 @@ class MergeFunction:
         """Rows that take the place of the stored ones.
 
         Args:
-            stored: stored rows.
             incoming: rows of the batch, one for each, with the same columns in the same order.
             deciding: columns in which the result has to be as ``incoming``: those of the record key and of the
                 partition path, the ordering field.

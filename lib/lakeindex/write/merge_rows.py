@@ -59,9 +59,7 @@ class UpdateRule:
         """Whole rows that take the place of stored ones.
 
         Args:
-            stored: the stored rows, with the table's columns.
             incoming: for each its row of the batch: record key, and the columns that the batch has.
-            where: the file that they go to, for messages.
 
         Returns:
             Record key and the table's columns.
@@ -142,7 +140,6 @@ class Changes:
     """What a batch does to one file group.
 
     Attributes:
-        updates: staged rows that replace stored ones.
         update_positions: int64 per update: the row it replaces, counted from the start of the file.
         delete_positions: int64: rows that go away (deleted, or moved to another partition).
         inserts: staged rows that are new in this file group.
@@ -168,8 +165,6 @@ class Merge:
 
     Attributes:
         stored: how many rows of the old slice there are; 0 if there is none.
-        changes: what to replace, drop and add.
-        new: where the slice goes.
     """
 
     stored: int
@@ -188,8 +183,6 @@ def merge_slices(
 
     Args:
         old: all rows and columns of the old slices in file order, one slice behind the other; None if all are new.
-        merges: what becomes of each.
-        rule: what updated rows are made of.
         virtual: how the keys of stored rows are made; None: they are stored. If not, meta columns are null, as Hudi
             leaves them.
 

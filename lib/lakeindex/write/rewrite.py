@@ -48,8 +48,6 @@ class NewFile:
 
     Args:
         old: the file that it replaces; None: it is new.
-        changes: what to replace, drop and add.
-        rewrite: how.
 
     Raises:
         InvariantError: while it is made: the parts do not fit together.
@@ -133,7 +131,6 @@ class _Planned:
         return self.recoded or self.inserts > 0 or len(self.sources) > 1
 
     def joined(self, other: _Planned) -> _Planned:
-        """Both as one."""
         return _Planned(
             self.sources + other.sources,
             self.rows + other.rows,
@@ -191,7 +188,6 @@ class _Work:
         return isinstance(self._old, OldSlice) and chunk.source is self._old.parts
 
     def shell(self) -> ParquetParts:
-        """The new file without rows and without what its footer says of the keys."""
         return _shell(self._rewrite.schema, self._rewrite.table_name, self._rewrite.config)
 
     def key_entries(self) -> dict[str, str]:
@@ -365,7 +361,6 @@ def fixed_columns(spec: KeySpec, schema: pa.Schema, partition_path: str | None) 
     that stands for it are one.
 
     Args:
-        spec: how keys are made.
         partition_path: the file's; None if it does not say the columns of its rows: a global index that moves no rows
             keeps them where they are, with the partition columns of the incoming row.
 

@@ -49,10 +49,7 @@ class Rewrite:
 
     Attributes:
         table_name: for the Avro schema in the footer.
-        config: codec, row group size, filter.
         fixed: the table's columns that an update cannot change.
-        new: what the new slice is called.
-        rule: what updated rows are made of.
         part: of the rows, how many may be in memory at once, if only what changes is decoded; 1 or more means all.
         virtual: how the keys of stored rows are made; None: they are stored.
     """

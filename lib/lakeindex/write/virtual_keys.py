@@ -22,7 +22,6 @@ class VirtualKeys:
     """How keys of stored rows are made.
 
     Attributes:
-        spec: of the table's keys.
         schema: the table's columns; a column that is not there keeps the type of the file.
     """
 

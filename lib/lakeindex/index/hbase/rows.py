@@ -258,7 +258,6 @@ class HBaseRows:
         return cell[1]
 
     def delete_marker(self) -> None:
-        """Remove the marker row."""
         self.client.call(lambda c: c.deleteAllRow(self._name, MARKER_KEY, {}))
 
     def _pace(self, rows: int) -> None:
@@ -381,7 +380,6 @@ class _Pool:
             connection.transport.close()
 
     def close_all(self) -> None:
-        """At the end of the process."""
         for process, address in list(self._idle):
             if process == os.getpid():
                 self.close(address)

@@ -133,7 +133,6 @@ class MarkerRow:
         self._rows = rows
 
     def read(self) -> IndexMarker | None:
-        """What it says; None if there is none."""
         cell = self._rows.marker(COLUMN)
         return None if cell is None else IndexMarker.decode(cell[0], self._rows.client.table)
 
@@ -188,8 +187,6 @@ class RowWriter:
     """Writes rows and sees that they stand.
 
     Args:
-        marker: says which deltas were given a time stamp.
-        completed: which instants count.
         verify: read back what was written.
     """
 
@@ -211,8 +208,6 @@ class RowWriter:
         """Put rows, and read them back until they stand.
 
         Args:
-            wanted: keys and rows.
-            stamp: their time stamp.
             name: the delta they are of; None: they are built.
             look_first: many of them may stand already.
         """
@@ -287,7 +282,6 @@ class HBaseStore:
         self._writer = RowWriter(rows, self._marker, context.completed, verify=verify)
 
     def generation(self) -> str | None:
-        """The generation that the log names, if the rows are its."""
         marker, named = self._marker.read(), self._context.view.generation
         return named if marker is not None and named in marker.generations else None
 
@@ -319,7 +313,6 @@ class HBaseStore:
     # --- deltas ------------------------------------------------------------------------------------------------
 
     def behind(self, names: Sequence[str]) -> Sequence[str]:
-        """Deltas that are not applied yet."""
         marker = self._marker.read()
         return [name for name in names if marker is None or name not in marker.applied]
 
@@ -547,7 +540,6 @@ class HBaseIndex(StoredIndex):
         return HBaseStore(context, rows)
 
     def moves_rows(self, config: WriteConfig) -> bool:
-        """As ``hoodie.hbase.index.update.partition.path`` says."""
         return config.of(HBaseOptions).moves_rows
 
 

@@ -60,7 +60,6 @@ class CoveredFile:
 
     @property
     def group(self) -> Group:
-        """Its file group."""
         return self.partition_path, self.file_id
 
 
@@ -69,8 +68,6 @@ class Delta:
     """What is known of a delta without its rows.
 
     Attributes:
-        name: its name in the log.
-        files: files that it covers.
         gone: file groups that are no more.
         resets: file groups whose keys are all in it: what was known of them before does not count any more.
         inserted: keys it adds, as far as that is known.
@@ -101,7 +98,6 @@ class Built:
     Attributes:
         number: counts up; the greatest is in force.
         generation: names the store's content.
-        files: files it covers.
         folded: deltas that are part of it.
     """
 
@@ -123,9 +119,7 @@ class LogState:
         coverage: the live file of each covered file group.
         broken: file groups of which a delta is missing in between: entries of them do not count any more.
         unreadable: deltas in force that are damaged; without them, their file groups are not covered.
-        names: all deltas that are there.
         numbers: numbers of all that was ever built, as far as it is there, readable or not.
-        completed: which instants count.
     """
 
     folder: str
@@ -141,12 +135,10 @@ class LogState:
 
     @property
     def next_number(self) -> int:
-        """The number to build under."""
         return max(self.numbers, default=0) + 1
 
     @property
     def view(self) -> LogView:
-        """What tasks need of it."""
         generation = self.built.generation if self.built is not None else None
         return LogView(self.folder, generation, tuple(d.name for d in self.in_force))
 
@@ -174,7 +166,6 @@ def catch_up_name(instant: str | None, names: Iterable[str]) -> str:
 
     Args:
         instant: the newest completed write; None if there is none.
-        names: deltas that are there.
     """
     at = instant or BEFORE_ALL
     numbers = (n.partition(_CAUGHT_UP)[2].partition("-")[0] for n in names if instant_of(n) == at)
@@ -183,7 +174,6 @@ def catch_up_name(instant: str | None, names: Iterable[str]) -> str:
 
 
 def new_generation(number: int) -> str:
-    """A name of what is built under a number."""
     return f"{number:08d}-{uuid.uuid4().hex[:12]}"
 
 
@@ -236,7 +226,6 @@ def delta_of(name: str, path: str, metadata: Mapping[bytes, bytes] | None) -> De
 
 
 def damaged(path: str, error: Exception) -> IndexDamagedError:
-    """The error that says that a file of an index cannot be read."""
     return IndexDamagedError(
         f"{path} of the index cannot be read: {first_line(error)}",
         culprit=path,
@@ -245,7 +234,6 @@ def damaged(path: str, error: Exception) -> IndexDamagedError:
 
 
 def changed(path: str) -> IndexChangedError:
-    """The error that says that others took a file of an index away since it was listed."""
     return IndexChangedError(
         f"{path} of the index was folded or taken back by another writer since it was listed",
         culprit=path,
@@ -295,9 +283,6 @@ class ChangeLog:
 
     def load(self, completed: Completed) -> LogState:
         """Read the log.
-
-        Args:
-            completed: which instants count.
 
         Raises:
             IndexDamagedError: a file of it is damaged.
@@ -433,7 +418,6 @@ class ChangeLog:
             self._storage.delete(one.path)
 
     def names(self) -> list[str]:
-        """Names of all deltas that are there, in order."""
         listed = self._storage.list_folder(f"{self.folder}/log").objects
         names = (one.path.rpartition("/")[2] for one in listed)
         return sorted((name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)), key=place_of)

@@ -99,7 +99,6 @@ class StoredIndex(Index):
 
     @property
     def stored(self) -> StoredIndex:
-        """It keeps locations."""
         return self
 
     @abstractmethod
@@ -115,7 +114,6 @@ class StoredIndex(Index):
 
         Args:
             delta: of :data:`DELTA_SCHEMA`.
-            context: what it is put beside.
         """
         del context
         return [delta]
@@ -124,9 +122,7 @@ class StoredIndex(Index):
         """Where the store says that keys are; a place that is no more says nothing.
 
         Args:
-            keys: as of every index.
             files: in scope; those of one partition, if keys are unique in a partition only.
-            store: as it was opened.
         """
         del config
         return candidates_of(store.look_up(keys, None if self.spec.is_global else files.partition), files)

@@ -30,7 +30,6 @@ class _Held:
     """What the process knows of one table.
 
     Attributes:
-        files: files whose keys it knows.
         groups: partition and key -> file id.
         several: of these, keys that were read from more than one file group: each is looked for in all files.
     """
@@ -56,7 +55,6 @@ class InMemoryStore:
         self._held = _held.setdefault((uri, current_options()), _Held())
 
     def coverage(self) -> dict[Group, CoveredFile]:
-        """Files whose keys it knows."""
         return dict(self._held.files)
 
     def enter(
@@ -66,7 +64,6 @@ class InMemoryStore:
         gone: Iterable[Group] = (),
         resets: Iterable[Group] = (),
     ) -> None:
-        """Take over what changed."""
         columns = (delta.column(n).to_pylist() for n in ("partition", "key", "file_id", "change"))
         void = {*gone, *resets}
         with self._held.mutex:
@@ -87,7 +84,6 @@ class InMemoryStore:
                 self._held.files.pop(group, None)
 
     def look_up(self, keys: StringArray, partition: str | None) -> Found:
-        """Locations of keys of a partition."""
         if partition is None:
             return self._look_anywhere(keys)
         groups, several = self._held.groups, self._held.several
@@ -113,17 +109,14 @@ class InMemoryIndex(StoredIndex):
     spec: IndexSpec
 
     def open(self, context: StoreContext) -> InMemoryStore:
-        """The map of a table."""
         return InMemoryStore(context.storage.uri)
 
     def notes(self, config: WriteConfig) -> tuple[str, ...]:
-        """What it is not made for."""
         del config
         return ("INMEMORY is a hash map of one process, filled from the whole table: not for production",)
 
 
 def make_index(spec: IndexSpec) -> InMemoryIndex:
-    """The kind."""
     return InMemoryIndex(spec)
 
 

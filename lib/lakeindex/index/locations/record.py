@@ -56,7 +56,6 @@ class _Log:
     """The deltas of a view, in order.
 
     Attributes:
-        deltas: what is known of each.
         files: their rows; row group = shard.
         ranking: what they say of each other.
     """
@@ -100,7 +99,6 @@ class RecordStore:
                 self._remove(name)
 
     def drop(self) -> None:
-        """Remove every generation."""
         for path in self._storage.list_folder(f"{self._view.folder}/base").folders:
             self._remove(path.rstrip("/").rpartition("/")[2])
 
@@ -181,7 +179,6 @@ class RecordStore:
 
     @property
     def shard_count(self) -> int:
-        """Shards of what was built."""
         return len(self._required.rows)
 
     @cached_property
@@ -279,7 +276,6 @@ class _Hits:
         self._tables: list[pa.Table] = []
 
     def add(self, asked: Asked, table: pa.Table, rank: int) -> None:
-        """Those of one table."""
         rows, found = asked.hits(table)
         if len(rows):
             self._rows.append(rows)
@@ -312,7 +308,6 @@ class _Hits:
 
 
 def _entry_rows(table: pa.Table, instant: str | None) -> pa.Table:
-    """Rows of a shard or a delta as entries."""
     columns = [
         *(table.column(name) for name in ENTRY_COLUMNS),
         pa.repeat(pa.scalar(instant, pa.string()), table.num_rows),
@@ -335,7 +330,6 @@ class RecordIndex(StoredIndex):
     spec: IndexSpec
 
     def open(self, context: StoreContext) -> RecordStore:
-        """The shards of a table."""
         return RecordStore(context)
 
     def arrange(self, delta: pa.Table, context: StoreContext) -> Sequence[pa.Table]:
@@ -343,12 +337,10 @@ class RecordIndex(StoredIndex):
         return split(delta, RecordStore(context).shard_count)
 
     def moves_rows(self, config: WriteConfig) -> bool:
-        """As ``hoodie.record.index.update.partition.path`` says."""
         return config.of(RecordOptions).moves_rows
 
 
 def make_index(spec: IndexSpec) -> RecordIndex:
-    """The kind."""
     return RecordIndex(spec)
 
 

@@ -102,12 +102,10 @@ class Shards:
     rows: tuple[int, ...]
 
     def path_of(self, shard: int) -> str:
-        """Path of a shard's file."""
         return f"{self.folder}/record-index-{shard:04d}-0.parquet"
 
     @property
     def list_path(self) -> str:
-        """Path of the list of shards."""
         return f"{self.folder}/shards.json"
 
     def put_list(self, storage: Storage) -> None:
@@ -156,7 +154,6 @@ class RowGroups:
 
     @property
     def metadata(self) -> dict[bytes, bytes]:
-        """The file's own key-value pairs."""
         return self._file.metadata.metadata or {}
 
     def read(self, row_group: int) -> pa.Table:
@@ -207,12 +204,7 @@ def _within(bounds: tuple[str, str] | None, values: Sequence[str]) -> bool:
 
 
 class Asked:
-    """Keys that are asked for: some of a chunk's, all of one shard.
-
-    Args:
-        keys: all keys of the chunk.
-        rows: which of them.
-    """
+    """Keys that are asked for: those ``rows`` of the chunk's ``keys`` that are of one shard."""
 
     def __init__(self, keys: StringArray, rows: Numbers) -> None:
         self.rows = rows
@@ -244,7 +236,6 @@ class Asked:
 
 
 def asked_by_shard(keys: StringArray, hashes: npt.NDArray[np.int32], shards: int) -> Iterator[tuple[int, Asked]]:
-    """The asked keys of each shard that has any."""
     numbers = shard_numbers(hashes, shards)
     order = np.argsort(numbers, kind="stable")
     present, starts = np.unique(numbers[order], return_index=True)
@@ -338,7 +329,6 @@ def newest(entries: pa.Table, ranks: npt.NDArray[np.int64], ranking: Ranking, *,
     Args:
         entries: of :data:`ENTRY_SCHEMA`.
         ranks: rank of the delta that each comes from, int64 [n].
-        ranking: what deltas say of each other.
         by_partition: a key is another one in each partition.
     """
     says, file_id = ranking.settled(_one(entries.column("partition")), _one(entries.column("file_id")), ranks)
@@ -359,7 +349,6 @@ def merged(
         base: row groups of the shard, of ``SHARD_SCHEMA``.
         changes: of :func:`newest`.
         void: file groups whose entries in the shard do not count.
-        by_partition: see :func:`newest`.
     """
     of_commits = changes.filter(pc.is_valid(changes.column("instant")))
     overridden = scope_of(of_commits, by_partition=by_partition)
@@ -417,7 +406,6 @@ class ShardBuilder:
     """Makes all shards of a generation from entries in any order, holding one shard and a bounded rest in memory.
 
     Args:
-        folder: of the generation.
         by_partition: a key is another one in each partition.
     """
 

@@ -112,7 +112,6 @@ class StateStore:
         return record.generation if batch is not None and batch >= record.batch else None
 
     def build(self, generation: str, entries: Iterable[pa.Table]) -> int:
-        """Make a new state beside those that are there."""
         rows = [0]
 
         def pieces() -> Iterable[pa.Table]:
@@ -131,11 +130,9 @@ class StateStore:
         return engine.count(by_partition=self._by_partition)
 
     def drop(self) -> None:
-        """Remove every state."""
         self.retire(None)
 
     def retire(self, keep: str | None) -> None:
-        """Remove the states of all generations but one."""
         for one in self._storage.list_folder(self._context.view.folder).objects:
             name = one.path.rpartition("/")[2]
             if name.startswith(_PREFIX) and name != f"{_PREFIX}{keep}.json":
@@ -145,7 +142,6 @@ class StateStore:
                 self._storage.delete(one.path)
 
     def behind(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Deltas that it has not taken in."""
         record = self._record()
         applied = frozenset() if record is None else frozenset(record.applied)
         return tuple(name for name in names if name not in applied)
@@ -204,12 +200,10 @@ class StateStore:
         return None
 
     def size_bytes(self) -> int:
-        """Bytes of the state and of what was fed to it."""
         record = self._record()
         return 0 if record is None else self._engine(record).size_bytes()
 
     def entries(self) -> Iterable[pa.Table]:
-        """Everything that counts."""
         record = self._record()
         root = self._context.work_uri
         if record is None or root is None:
@@ -220,7 +214,6 @@ class StateStore:
             yield found.filter(pc.not_equal(found.column("file_id"), ANYWHERE)).select(["key", "partition", "file_id"])
 
     def look_up_batch(self, request: BatchRequest) -> list[Any]:
-        """Locations of all keys of a batch, by the engine."""
         record = self._record()
         if record is None:
             return []
@@ -229,7 +222,6 @@ class StateStore:
         )
 
     def found(self, rows: np.ndarray, partition: pa.Array, file_id: pa.Array, asked: int) -> Found:
-        """A chunk's part of the answer."""
         record = self._record()
         known = pc.not_equal(file_id, ANYWHERE).to_numpy(zero_copy_only=False)
         unknown = np.zeros(asked, np.bool_)
@@ -308,7 +300,6 @@ def _entries(delta: pa.Table, buckets: int, seq: int) -> pa.Table:
 
 
 def read_entries(task: FeedTask) -> pa.Table:
-    """The entries of one delta."""
     delta = read_delta(open_storage(task.table_uri), task.view, task.name).combine_chunks()
     entries = _entries(delta, task.buckets, task.seq)
     if not task.doubt:
@@ -345,7 +336,6 @@ class StateIndex(StoredIndex):
     spec: IndexSpec
 
     def open(self, context: StoreContext) -> StateStore:
-        """The state of a table."""
         return StateStore(context)
 
     def moves_rows(self, config: WriteConfig) -> bool:
@@ -355,7 +345,6 @@ class StateIndex(StoredIndex):
 
 
 def make_index(spec: IndexSpec) -> StateIndex:
-    """The kind."""
     return StateIndex(spec)
 
 

@@ -47,7 +47,6 @@ class Completed:
         return replace(completed, undone=frozenset(time for time in older if not timeline.is_committed(time)))
 
     def has(self, time: str) -> bool:
-        """Whether an instant is completed."""
         if time in self.times:
             return True
         if time in self.undone:
@@ -73,7 +72,6 @@ class LogView:
     deltas: tuple[str, ...] = ()
 
     def path_of(self, name: str) -> str:
-        """Where a delta is."""
         return f"{self.folder}/log/{name}.parquet"
 
 
@@ -82,8 +80,6 @@ class StoreContext:
     """Everything a store may need.
 
     Attributes:
-        completed: which instants count.
-        view: which deltas count.
         runner: the runner, on the driver's side only; a kind that needs an engine asks it.
         work_uri: a folder of this run for what is worked out in it.
         expected_rows: rows of the table, about, where it is going to be built.

@@ -28,13 +28,7 @@ from lakeindex.tasks.stores import storage_at
 
 @dataclass(frozen=True, slots=True)
 class AskTask:
-    """Ask the index about some chunks.
-
-    Attributes:
-        files: the ``files`` checkpoint.
-        store: of a stored index.
-        folder: where the answer goes.
-    """
+    """Ask the index about some chunks."""
 
     spec: RunSpec
     facts: TableFacts
@@ -62,7 +56,6 @@ class AskResult:
 
 
 def ask_index(task: AskTask) -> AskResult:
-    """In which files the chunks' keys may be."""
     folder = run_folder(task.spec)
     index = index_for(task.facts.index)
     scopes = _Scopes(folder, task)
@@ -147,7 +140,6 @@ class _Scopes:
         self._scopes = {partition: FilesInScope(mine, partition) for partition, mine in found.items()}
 
     def of(self, chunk: Chunk) -> FilesInScope:
-        """Files that may hold a chunk's keys."""
         partition = None if self._is_global else chunk.partition
         return self._scopes.get(partition) or FilesInScope((), partition)
 
@@ -239,7 +231,6 @@ def read_asked(asked: AskedKeys) -> pa.Table:
 
 
 def write_answer(spec: RunSpec, folder: str, number: int, answer: pa.Table) -> Answer:
-    """Keep a piece of an engine's answer."""
     part = run_folder(spec).write_table(f"{folder}/answers/{number:05d}.parquet", answer)
     return Answer(part, frozenset(answer.column("chunk").to_pylist()))
 

@@ -66,9 +66,6 @@ class MetadataRecordStore:
     def check(self, partitions: Iterable[str]) -> None:
         """Make sure that it can answer.
 
-        Args:
-            partitions: partitions of the table in which there are files.
-
         Raises:
             IndexChangedError: somebody takes it away, or makes it anew.
             MetadataTableError: its form is not that of the table's index, or it was not kept up.
@@ -154,7 +151,6 @@ def metadata_store(table: Table, timeline: Timeline, index: StoredIndex) -> Meta
     """The record index of a metadata table.
 
     Args:
-        table: the table; its metadata table has the index.
         timeline: the table's, listed before.
 
     Raises:

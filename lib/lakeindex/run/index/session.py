@@ -78,7 +78,6 @@ def store_context(
 
 
 def read_keys(task: KeysTask) -> FileKeys:
-    """Keys of some files, as rows of a delta."""
     tables, files = [], []
     for file in task.files:
         keys = read_record_keys(storage_at(task.spec.table_uri), file, task.facts.virtual)
@@ -89,7 +88,6 @@ def read_keys(task: KeysTask) -> FileKeys:
 
 
 def found_rows(keys: pa.Array, file: BaseFile) -> pa.Table:
-    """Keys of a file as rows of a delta."""
     n = len(keys)
     change = pa.array(np.full(n, Change.FOUND, np.int8))
     columns = [keys, pa.repeat(file.partition_path, n), pa.repeat(file.file_id, n), change]
@@ -165,8 +163,6 @@ class StoreRef:
     """What a task opens the store of a stored index with.
 
     Attributes:
-        completed: which instants count.
-        view: which deltas count.
         answers: what the engine has answered already, of a store that answers whole batches; else None.
         in_metadata: the metadata table keeps the locations, and nothing of the log counts.
     """
@@ -194,11 +190,7 @@ class IndexSession:
         return None
 
     def runner_for(self, work_bytes: float) -> Runner:
-        """Who asks it.
-
-        Args:
-            work_bytes: what is read for it, about.
-        """
+        """Who asks it, if about so many bytes are read for that."""
         return for_work(self._runner, work_bytes, self._spec.config)
 
     def prepare(self, snapshot: Snapshot, instant: str, written: Sequence[CoveredFile], parts: Sequence[Part]) -> None:
@@ -241,8 +233,6 @@ def uncovered(
     """Live files whose keys an index does not know, and covered file groups that are no more.
 
     Args:
-        files: the live files in scope.
-        coverage: what the index covers.
         partitions: the partitions in scope; None: all of the table.
     """
     live = {(f.partition_path, f.file_id) for f in files}

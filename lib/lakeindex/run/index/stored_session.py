@@ -75,7 +75,6 @@ class InProcessSession(IndexSession):
         return self._runner.nearby()
 
     def committed(self, written: Sequence[CoveredFile], parts: Sequence[Part]) -> None:
-        """Enter what the commit changed."""
         folder = run_folder(self._spec)
         store = self._store(self._context(NOTHING_COMPLETED, LogView("")))
         covered = store.coverage()  # what was looked up in another way is not known here, and read by the next look-up
@@ -130,10 +129,6 @@ class StoredSession(IndexSession):
     ) -> StoreContext:
         """Bring the index up to a snapshot.
 
-        Args:
-            files: live files in scope: all of the table under a global index, else of the touched partitions.
-            partitions: the touched partitions, also those without a file; None: all of the table is in scope.
-
         Returns:
             What tasks open the store with.
 
@@ -163,13 +158,7 @@ class StoredSession(IndexSession):
             store.apply(state.view.deltas)
 
     def prepare(self, snapshot: Snapshot, instant: str, written: Sequence[CoveredFile], parts: Sequence[Part]) -> None:
-        """Put the delta of a commit that is about to be made into the log.
-
-        Args:
-            snapshot: what the commit was planned on.
-            written: the files it writes.
-            parts: what it changes, checkpoint files of ``DELTA_SCHEMA``.
-        """
+        """Put the delta of a commit that is about to be made into the log."""
         state = self._log.at(snapshot.timeline)
         if state.built is None:  # a write that looks no key up: who builds it reads what is written now
             return
@@ -196,7 +185,6 @@ class StoredSession(IndexSession):
             return
 
     def _timeline(self) -> Timeline:
-        """The timeline as it is now."""
         return Timeline.load(self._storage, load_table_properties(self._storage).timeline_layout)
 
     def build(self, snapshot: Snapshot) -> Built:
@@ -256,11 +244,9 @@ class StoredSession(IndexSession):
         return self._holds(self._open(state), state)
 
     def state(self, snapshot: Snapshot) -> LogState:
-        """The log as of a snapshot."""
         return self._log.at(snapshot.timeline)
 
     def entries(self, state: LogState) -> Iterable[pa.Table]:
-        """Everything that the store holds, as of a look at the log."""
         return self._open(state).entries()
 
     @property
@@ -395,7 +381,6 @@ def _check_count(store: LocationStore, state: LogState, facts: TableFacts) -> No
 
 
 def session_for(spec: RunSpec, facts: TableFacts, runner: Runner) -> IndexSession:
-    """The session of the index of a run's table."""
     index = index_for(facts.index).stored
     if index is None:
         return IndexSession(spec, facts, runner)

@@ -70,8 +70,6 @@ class WriteTask:
         old: the slice it replaces, or None for a new file group.
         old_number: the old slice's number in the ``files`` checkpoint, or None.
         locations: files that list the found rows of the old slice.
-        placed: new rows that go in.
-        chunks: chunks that are named, by number.
         changes_path: where to leave what changes, for an index that stores locations; else None.
         part: of the file's rows, how many it may have in memory at once (:class:`~lakeindex.write.rewrite.Rewrite`).
         held_bytes: memory it will need, about (:mod:`lakeindex.tasks.memory_bound`).
@@ -197,7 +195,6 @@ class _Slice:
 
     @property
     def before(self) -> int:
-        """Rows of the old slice."""
         return 0 if self.old is None else self.old.rows
 
     def new_file(self) -> NewFile:
@@ -325,7 +322,6 @@ def _reading(file: BaseFile, pieces: Iterable[bytes | memoryview]) -> Iterator[b
 
 
 def unreadable(file: BaseFile, error: Exception) -> TableCorruptError:
-    """What is said of a base file that cannot be read."""
     return TableCorruptError(
         f"base file {file.path!r} cannot be read: {first_line(error)}",
         culprit=file.path,
@@ -424,7 +420,6 @@ def check_counts(written: Sequence[WrittenFile], summary: RunSummary) -> None:
 
 
 def write_stat(written: WrittenFile) -> WriteStat:
-    """What the commit says of a file."""
     old = written.old
     return replace(
         new_file_stat(written.file, written.rows),

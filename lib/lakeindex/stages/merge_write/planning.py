@@ -55,7 +55,6 @@ class PlannedSlice:
         old: the slice it replaces, or None for a new file group.
         old_number: number of the old slice in the ``files`` checkpoint, or None if nothing was looked up in it.
         location_parts: numbers of the location files that name the old slice.
-        placed: new rows that go in.
         updates: rows replaced, as counted by the look-up.
         removed: rows deleted or moved away.
         file_id: id of the new file group, if it must have a certain one.
@@ -73,7 +72,6 @@ class PlannedSlice:
 
     @property
     def inserts(self) -> int:
-        """New rows that go in."""
         return sum(p.stop - p.start for p in self.placed)
 
 
@@ -127,10 +125,6 @@ def make_plan(
     """Plan the commit.
 
     Args:
-        files: files that were looked up.
-        found: what was found in them.
-        tags: what was not.
-        placing: where new rows must go.
         record_bytes: size of a row on disk.
 
     Raises:
@@ -266,7 +260,6 @@ def find_committed_inserts(
     """Look for our new keys in files of other writers.
 
     Args:
-        new_rows: rows that are about to be inserted.
         files: base files committed since the snapshot.
 
     Raises:
@@ -284,9 +277,6 @@ def find_committed_homes(
     """Look for file groups that other writers made for the homes that we make file groups for: a bucket has one.
 
     Args:
-        homes: where new rows go.
-        new_rows: rows that are about to be inserted.
-        snapshot: what the plan was made on.
         files: base files committed since.
 
     Raises:
@@ -367,7 +357,6 @@ def cut_by_key(
     """New rows of one partition, file by file.
 
     Args:
-        new_rows: all new rows of the partition.
         most: rows of a file, about.
 
     Returns:
@@ -455,13 +444,7 @@ def stored_rows(
     runner: Runner,
     folder: str,
 ) -> StoredRows:
-    """Set rows of an insert aside whose keys are stored, unless they are to be left out.
-
-    Args:
-        found: what the look-up found.
-        located: the location files.
-        folder: of the attempt.
-    """
+    """Set rows of an insert aside whose keys are stored, unless they are to be left out."""
     if spec.config.insert_duplicates is DuplicatePolicy.DROP:
         return StoredRows()
     parts_of: dict[int, set[int]] = {}
@@ -506,7 +489,6 @@ class PlannedMerge:
     """What becomes of every row of the batch, and of which files.
 
     Attributes:
-        files: base files that the look-up knew.
         found: what it found in them.
         tags: what it did not.
         replaced: what the operation takes out of the table as a whole.
@@ -530,7 +512,6 @@ def plan_merge(
 
     Args:
         looked_up: stages 1 to 4, against the snapshot.
-        attempt: folder of the attempt, in the run's folder.
 
     Raises:
         UsageError: rows are stored where a bulk insert looks no key up.

@@ -120,12 +120,7 @@ class Located:
 def with_moved_rows(
     spec: RunSpec, facts: TableFacts, chunks: Sequence[Chunk], located: Located, runner: Runner, *, folder: str
 ) -> list[Chunk]:
-    """The batch's chunks; in those with rows that move, these are whole.
-
-    Args:
-        located: where its rows are stored.
-        folder: of the attempt.
-    """
+    """The batch's chunks; in those with rows that move, these are whole."""
     of_chunk: dict[int, list[FoundLine]] = defaultdict(list)
     if not update_rule(spec, facts).replaces:
         for line in located.found:
@@ -232,7 +227,6 @@ class _Merged:
     """What an attempt has done before it publishes.
 
     Attributes:
-        planned: what becomes of every row, and of which files.
         chunks: the batch's; those with rows that move are whole.
         written: the data files, in the order of the plan.
     """
@@ -246,10 +240,7 @@ class MergeAttempt:
     """One attempt at the merge, against one snapshot.
 
     Args:
-        bound: on the snapshot.
-        session: the run's place in the commit protocol.
         looked_up: stages 1 to 4, against the snapshot.
-        terms: what else the attempt is bound to.
     """
 
     def __init__(
@@ -272,7 +263,6 @@ class MergeAttempt:
         self._index = session_for(spec, bound.facts, runner)
 
     def given_up(self) -> None:
-        """The plan was abandoned."""
         self._index.failed()
 
     def run(self) -> RunSummary:

@@ -36,7 +36,6 @@ class BadRows:
 
     @staticmethod
     def joined(found: Iterable[BadRows]) -> BadRows:
-        """Several as one."""
         some = [one for one in found if one.quarantined]
         return BadRows(
             sum(one.quarantined for one in some),
@@ -103,7 +102,6 @@ def write_bad_rows(folder: RunFolder, path: str, rows: pa.Table, why: pa.Array) 
     Args:
         path: beginning of the file's name.
         rows: the rows as they were staged, one at least.
-        why: for each.
     """
     example = rows.column(STAGED_KEY)[0].as_py(), why[0].as_py()
     table = rows.drop_columns([STAGED_PARTITION, STAGED_KEY, STAGED_OP]).append_column(REASON, why)
@@ -137,7 +135,6 @@ class NewRows:
 
     @property
     def key(self) -> tuple[int, str, int]:
-        """What tells it from other new rows."""
         return self.chunk, self.partition, self.home
 
 
@@ -163,7 +160,6 @@ class Copies:
 
     @staticmethod
     def joined(several: Iterable[Copies]) -> Copies:
-        """All of them."""
         listed = list(several)
         return Copies(
             sum(one.deletes for one in listed),
@@ -267,7 +263,6 @@ class FoundLine:
 
 
 def found_lines(folder: RunFolder, verified: Manifest) -> list[FoundLine]:
-    """The ``found`` checkpoint."""
     return [FoundLine(**record) for record in folder.read_all(verified, "found", arrow_schema(FOUND)).to_pylist()]
 
 
@@ -281,7 +276,6 @@ def tag_batch(
     *,
     folder: str,
 ) -> Tags:
-    """Tag every chunk."""
     locations = verified.parts("locations")
     parts_of: dict[int, set[int]] = {}
     for line in found:
@@ -365,7 +359,6 @@ def _inserted(task: TagTask, chunk: Chunk, asking: np.ndarray) -> np.ndarray:
 
 
 def _deletes_of(folder: RunFolder, chunk: Chunk) -> np.ndarray:
-    """Whether each row is a delete."""
     if not chunk.deletes:
         return np.zeros(chunk.rows, np.bool_)
     return pc.equal(chunk_columns(folder, chunk, [STAGED_OP]).column(0), OP_DELETE).to_numpy()

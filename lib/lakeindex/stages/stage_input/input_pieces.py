@@ -51,12 +51,9 @@ def read_pieces(
     JSON files a piece may have :data:`~lakeindex.stages.stage_input.text_files.BAD_VALUE`.
 
     Args:
-        split: what to read.
         schema: the table's columns, which type CSV and JSON values.
-        wanted: the format, or ``auto``.
         limit: decoded bytes of a piece, about; a single row may be larger.
         content: what :func:`content_of` has read; None: it is read here.
-        csv: how CSV files are written.
         known_only: whether JSON's fields that ``schema`` has not got may be left out.
 
     Raises:
@@ -100,10 +97,7 @@ def read_columns(file: InputFile, schema: pa.Schema, wanted: InputFormat, csv: C
     """The columns of a file: Parquet and Arrow files say them; new ones of CSV and JSON are typed by the first block.
 
     Args:
-        file: what to read.
         schema: the table's columns, which type CSV and JSON values.
-        wanted: the format, or ``auto``.
-        csv: how CSV files are written.
 
     Raises:
         InputError: the file is missing, truncated or not what its name says; names the file.

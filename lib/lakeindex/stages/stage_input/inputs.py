@@ -63,7 +63,6 @@ class InputFile:
 
     @property
     def display(self) -> str:
-        """The file as a person would name it."""
         return f"{self.root.rstrip('/')}/{self.path}"
 
 
@@ -90,9 +89,7 @@ class FoundInputs:
     """The files of a batch, as they were when they were looked for.
 
     Attributes:
-        asked: what the caller named.
         own_root: root of the run folders, as of :func:`find_inputs`.
-        files: what was there.
         marks: of each file a mark that changes with its content: a digest of its bytes on this machine, else the
             store's own mark.
         at_ms: when that was, milliseconds since the epoch.
@@ -140,8 +137,6 @@ def find_inputs(inputs: tuple[str, ...], wanted: InputFormat, own_root: str | No
     """The files behind paths, folders and ``*`` patterns, in the order given, sorted within a folder.
 
     Args:
-        inputs: what the caller named.
-        wanted: the format, or ``auto``.
         own_root: root of the run folders: a path below it names one file that this library wrote for data in memory.
 
     Raises:
@@ -189,7 +184,6 @@ def _input_file(root: str, found: ObjectMeta) -> InputFile:
 
 
 def _listed(root: str) -> dict[str, InputFile]:
-    """Files of one folder by name."""
     store = storage_at(root)
     return {o.path: _input_file(store.uri, o) for o in store.list_folder("").objects}
 
@@ -238,7 +232,6 @@ def content_digest(found: FoundInputs, runner: Runner, config: WriteConfig) -> s
     """Digest of the batch's content, whatever its files are called and wherever they are: what a batch id stands for.
 
     Args:
-        found: the batch.
         runner: hashes the files that are not on this machine.
         config: what is small enough for the driver.
     """
@@ -250,7 +243,6 @@ def content_digest(found: FoundInputs, runner: Runner, config: WriteConfig) -> s
 
 
 def hash_file(file: InputFile) -> str:
-    """Digest of a file's bytes."""
     store = storage_at(file.root)
     hasher = mmh3.mmh3_x64_128()
     for start in range(0, max(file.size_bytes, 1), _HASH_STEP_BYTES):
@@ -302,7 +294,6 @@ def _decoded_bytes(file: InputFile, kind: InputFormat | None) -> int:
 
 
 def unreadable(file: InputFile, error: Exception) -> InputError:
-    """The error that a file of the batch cannot be read."""
     return InputError(
         f"input {file.display!r} cannot be read: {first_line(error)}",
         culprit=file.display,

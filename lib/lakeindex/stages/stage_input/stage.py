@@ -83,9 +83,6 @@ def splits_apart(splits: Sequence[Split], keys: KeySpec, wanted: InputFormat, *,
     """Numbers of the splits whose lookup keys lie apart from those of all others.
 
     Args:
-        splits: the batch.
-        keys: which columns the keys are made of.
-        wanted: the input's format, or ``auto``.
         is_global: the lookup key is the record key alone.
 
     Returns:
@@ -196,7 +193,6 @@ class KeyResult:
     digest: BatchDigest = NO_ROWS
 
     def with_next(self, other: KeyResult) -> KeyResult:
-        """Both as one."""
         return KeyResult(
             self.rows + other.rows,
             self.quarantined + other.quarantined,
@@ -233,7 +229,6 @@ class _Built:
 
     @property
     def staged(self) -> tuple[Staged, ...]:
-        """All that was staged."""
         return self.whole + self.buckets
 
     def is_apart(self) -> bool:
@@ -256,7 +251,6 @@ SCHEMA_FACT = "schema"
 
 
 def schema_digest(facts: TableFacts) -> str:
-    """Names the table's columns."""
     return digest_of_text(facts.schema.to_string())
 
 
@@ -436,7 +430,6 @@ def _check_quarantine(manifest: Manifest, spec: RunSpec) -> None:
 
 
 def key_splits(tasks: Sequence[KeyTask]) -> tuple[tuple[KeyResult, Staged], ...]:
-    """Several splits, one after the other."""
     return tuple(key_split(task) for task in tasks)
 
 

@@ -44,8 +44,6 @@ class SpilledPiece:
     """Rows of one bucket in a spilled object.
 
     Attributes:
-        bucket: which.
-        path: the object.
         start: where the piece begins.
         length: bytes of it.
         decoded_bytes: what its rows take in memory.
@@ -65,7 +63,6 @@ class HeldPiece:
     """Rows of one bucket in memory.
 
     Attributes:
-        bucket: which.
         number: what the rows are held by.
         decoded_bytes: what they take, about.
     """
@@ -118,7 +115,6 @@ class _Room:
         )
 
     def rows_of(self, piece: HeldPiece) -> pa.Table:
-        """A piece's rows."""
         rows, places = self._held[piece.number]
         return rows if len(places) == rows.num_rows else rows.take(pa.array(places))
 

@@ -56,7 +56,6 @@ def java_text(column: pa.Array | pa.ChunkedArray, name: str, zone: dt.tzinfo | N
 
     Args:
         column: the values, any type of the table above.
-        name: the column's name, for the message.
         zone: in which timestamps are texts; None: they are numbers.
 
     Raises:

@@ -112,7 +112,6 @@ class KeySpec:
 
     @property
     def needs_time_options(self) -> bool:
-        """Whether a partition field is a time."""
         return any(kind is PartitionKind.TIMESTAMP for _, kind in self.partition_fields)
 
     @property
@@ -138,7 +137,6 @@ class KeySpec:
         """The spec of a table from its ``hoodie.properties`` (either spelling), with options laid over them.
 
         Args:
-            properties: names and texts, ``hoodie.properties`` of the table and what the user adds.
             complex_new_encoding: wins over ``hoodie.write.complex.keygen.new.encoding``.
 
         Raises:
@@ -267,7 +265,6 @@ class KeyedColumns:
 
     @property
     def bad_rows(self) -> int:
-        """Rows that have a problem."""
         return len(self.problem) - int(self.problem.null_count)
 
 
@@ -393,7 +390,6 @@ def _part_text(text: pa.Array) -> pa.Array:
 
 
 def _is_blank(text: pa.Array) -> pa.Array:
-    """Null or empty."""
     return pc.equal(pc.fill_null(pc.binary_length(text), 0), 0)
 
 

@@ -72,7 +72,6 @@ class TimeOptions:
     """How a time becomes a partition path.
 
     Attributes:
-        time_type: what the values are.
         output_format: Joda-Time pattern of the path.
         input_formats: Joda-Time patterns of texts; the first that fits is taken.
         input_zone: zone of texts that name none; None: the text's own offset, else UTC.
@@ -93,7 +92,6 @@ class TimeOptions:
 
         Args:
             transform: one of :data:`TRANSFORMS`.
-            kind: the column's type.
 
         Raises:
             OptionError: a column that is no date or timestamp, or a date by hours.

@@ -62,7 +62,6 @@ def check_names(schema: pa.Schema, brought_by: str | None = None) -> None:
     take them for one, and no longer read the table.
 
     Args:
-        schema: the columns that a table is to have.
         brought_by: what has them: ``the batch``, ``the table``; None: they are those of a new table.
 
     Raises:
@@ -98,7 +97,6 @@ def same_name(name: str, other: str, brought_by: str | None = None) -> SchemaMis
 
 
 def _inner_fields(kind: pa.DataType) -> list[pa.Field]:
-    """Fields of a struct, also of one in a list or map."""
     if pa.types.is_struct(kind):
         return list(kind)
     if pa.types.is_map(kind):

@@ -134,7 +134,6 @@ def fit_batch(
         may_lack: columns that need not be there; they come out null.
         stored: the columns that the table has, if ``schema`` are those that it gets, or a part of them.
         delete_mark: a column, fields of structs behind dots, and the text of its value in rows that are to be deleted.
-        lacking: what can be done about columns that the batch lacks.
 
     Raises:
         SchemaMismatchError: a column is missing, unknown, or does not convert without loss.
@@ -297,7 +296,6 @@ def evolved(schema: pa.Schema, batch: pa.Schema, mode: SchemaMode, fixed: Collec
     Args:
         schema: the table's columns, without meta columns.
         batch: columns of a batch, in any order and in whatever types they come.
-        mode: what may change.
         fixed: columns whose type stays: record keys and partition paths are texts of their values.
 
     Returns:
