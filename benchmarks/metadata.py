@@ -2,12 +2,14 @@
 ``python -m benchmarks.metadata [--workload S_mono_v9] [--runs 5]``.
 
 Copies of one table, each with more of a metadata table, take turns: every batch goes into each of them. A run is ten
-upserts in a row on fresh copies. One more is done before, which does not count, and the metadata tables are compacted:
-the tenth compacts them again, as one upsert in ten does. Beside it the look-up of keys in the metadata table's record
-index, by us and by Hudi on the same table, and in our own shards. Of us two things are timed: stage 2, which ends with
-the file group of each key, as Hudi's ``tagLocation`` does; and stages 2 to 4, which also read the keys in the files,
-for their exact positions. The look-ups alone take two minutes: ``make bench-metadata BENCH="--dry --workload S_mono_v9
---peer locate-metadata --peer look-up-metadata --peer look-up-shards --peer look-up-hudi"``.
+upserts in a row on fresh copies. One more is done before, which does not count, and the metadata tables are
+compacted: the tenth compacts them again, as one upsert in ten does. Before each, what a write by the record index
+does first is timed alone on the table with one: whether the index says what the files hold. Beside it the look-up of
+keys in the metadata table's record index, by us and by Hudi on the same table, and in our own shards. Of us two
+things are timed: stage 2, which ends with the file group of each key, as Hudi's ``tagLocation`` does; and stages 2 to
+4, which also read the keys in the files, for their exact positions. The look-ups alone take two minutes: ``make
+bench-metadata BENCH="--dry --workload S_mono_v9 --peer locate-metadata --peer look-up-metadata --peer look-up-shards
+--peer look-up-hudi"``.
 """
 
 from __future__ import annotations
@@ -35,6 +37,9 @@ from benchmarks.rows import DAYS, FIRST_TS, growing_keys, table_of, write
 from benchmarks.spread import updated_partitions
 from benchmarks.timings import Timing
 from benchmarks.workloads import DATA, SPREAD, Totals, Workload, names, workload
+from lakeindex.metadata.metadata_table import RECORD_INDEX
+from lakeindex.metadata_upkeep.index_entries import may_be_wrong
+from lakeindex.table.handle import Table
 
 #: Upserts of a run; a metadata table is compacted after as many delta commits.
 UPSERTS: Final = 10
@@ -106,10 +111,11 @@ def batch_of(wanted: Workload, number: int) -> pa.Table:
 
 @dataclass(frozen=True)
 class Upsert:
-    """One upsert, and whether it compacted the metadata table."""
+    """One upsert, whether it compacted the metadata table, and how long its record index was checked before."""
 
     usage: Usage
     compacted: bool
+    checked: float | None
 
 
 def mean(upserts: list[Upsert]) -> Usage:
@@ -163,8 +169,23 @@ class Tables:
         """Upsert a batch."""
         table = lakeindex.open_table(self.table(peer))
         before = table.metadata_status().last_compaction
+        checked = self._checked(peer, number)
         usage = timings.timed(lambda: lakeindex.open_table(self.table(peer)).upsert([str(self.batches[number])]))
-        return Upsert(usage, table.metadata_status().last_compaction != before)
+        return Upsert(usage, table.metadata_status().last_compaction != before, checked)
+
+    def _checked(self, peer: str, number: int) -> float | None:
+        if RECORD_INDEX not in KEPT[peer]:
+            return None
+        table = Table.at(str(self.table(peer)))
+        timeline = table.load_timeline()
+        view, files = table.metadata_view(timeline), table.snapshot(timeline=timeline).base_files_all()
+        if view is None:
+            raise RuntimeError(f"{peer} has no metadata table")
+        wrong: list[bool] = []
+        usage = timings.timed(lambda: wrong.append(may_be_wrong(view, files, str(number), keeps=True)))
+        if wrong[-1]:
+            raise RuntimeError(f"the record index of {peer} is wrong before upsert {number}")
+        return usage.seconds
 
     def judge(self, peer: str) -> Totals:
         """What a run left behind. Raises: RuntimeError: rows are missing, or the metadata table is wrong."""
@@ -243,6 +264,10 @@ def facts_of(seconds: float, upserts: list[Upsert], none: float | None) -> dict[
     facts = {}
     if none is not None:
         facts = {"x without": f"{seconds / none:.2f}", "s more": f"{seconds - none:.2f}"}
+    checks = [one.checked for one in upserts if one.checked is not None]
+    if checks:
+        check = statistics.median(checks)
+        facts["check of the index"] = f"{check * 1000:.0f} ms, {check / seconds:.1%}"
     for name, compacted in (("median without compacting", False), ("median compacting", True)):
         some = [one.usage.seconds for one in upserts if one.compacted is compacted]
         facts[name] = f"{statistics.median(some):.2f} ({len(some)})" if some else ""
