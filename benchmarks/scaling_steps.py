@@ -16,8 +16,15 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.scaling_table import FILE_BYTES, FILE_ROWS, ScalingTable, Shape, key, key_ends
-from lakeindex.commit.session import AlreadyDone, ExpectedFile, PlannedFile, RunIdentity, WriteSession, begin_write
 from lakeindex.commit.sweep import find_strays
+from lakeindex.commit.write_session import (
+    AlreadyDone,
+    ExpectedFile,
+    PlannedFile,
+    RunIdentity,
+    WriteSession,
+    begin_write,
+)
 from lakeindex.files import footer_cache
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footer_cache import FooterCache

@@ -93,9 +93,9 @@ NOW: Final = Plan(
         ),
         COMMIT: Concept(
             entries=(
-                "commit.session:begin_write",
-                "commit.session:WriteSession.plan",
-                "commit.session:WriteSession.publish",
+                "commit.write_session:begin_write",
+                "commit.write_session:WriteSession.plan",
+                "commit.write_session:WriteSession.publish",
             ),
             home=("commit",),
             beside=("commit.recovery", "commit.undo", "commit.sweep"),

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from lakeindex.format.hfile import HFile
 from lakeindex.format.log_blocks import BlockKind, HeaderKey, read_blocks
-from lakeindex.metadata.records import decode_record
+from lakeindex.metadata.metadata_records import decode_record
 
 STATS = Path(__file__).parent / "vectors" / "stats"
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeindex.api.table import LakeTable
-from lakeindex.commit.session import (
+from lakeindex.commit.write_session import (
     AlreadyDone,
     ExpectedFile,
     PlannedFile,

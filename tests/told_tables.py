@@ -15,15 +15,15 @@ from lakeindex.commit.services.metadata_service import build_metadata_table
 from lakeindex.files.key_columns import read_record_keys
 from lakeindex.format.hfile import HFile
 from lakeindex.metadata.build import Building, NewPartition, add_partition, free_instant
-from lakeindex.metadata.changes import KeyRun, PartitionChange
 from lakeindex.metadata.column_ranges import column_ranges
 from lakeindex.metadata.column_stats import column_stats_record
 from lakeindex.metadata.compaction import format_base
 from lakeindex.metadata.indexed_columns import StatsEncoding
-from lakeindex.metadata.keys import bloom_filter_key, column_stats_key
+from lakeindex.metadata.metadata_changes import KeyRun, PartitionChange
+from lakeindex.metadata.metadata_keys import bloom_filter_key, column_stats_key
+from lakeindex.metadata.metadata_records import Record, own_schema
 from lakeindex.metadata.metadata_table import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX, RecordType, file_id
 from lakeindex.metadata.record_index import RecordLocation, location_record
-from lakeindex.metadata.records import Record, own_schema
 from lakeindex.metadata_upkeep.switch import switch_on
 from lakeindex.model import BaseFile
 from lakeindex.storage import open_storage

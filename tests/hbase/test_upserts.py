@@ -200,7 +200,7 @@ def test_death_in_the_middle_of_apply_is_made_good(bench: Bench, monkeypatch: py
 
 
 def test_a_commit_that_fails_takes_its_rows_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lakeindex.commit.session import WriteSession
+    from lakeindex.commit.write_session import WriteSession
 
     table = bench.table()
     table.upsert(batch_of(FIRST), options=bench.options())

@@ -11,7 +11,7 @@ import pytest
 
 import lakeindex
 from lakeindex.errors import TimelineChangedError
-from lakeindex.metadata_upkeep.upkeep import check_metadata_table
+from lakeindex.metadata_upkeep.keeping import check_metadata_table
 from lakeindex.operations.metadata import metadata_verify
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage

@@ -12,7 +12,7 @@ import lakeindex
 from lakeindex.metadata.column_stats import FIELD
 from lakeindex.metadata.content_records import read_new_files, statistics_of_partitions
 from lakeindex.metadata.metadata_table import PARTITION_STATS
-from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.operations.metadata import metadata_verify
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table

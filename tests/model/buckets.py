@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lakeindex.commit.session import (
+from lakeindex.commit.write_session import (
     AlreadyDone,
     ExpectedFile,
     PlannedFile,

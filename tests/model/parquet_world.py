@@ -16,10 +16,17 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lakeindex.commit.session import AlreadyDone, ExpectedFile, PlannedFile, PublishGuards, WriteSession, begin_write
+from lakeindex.commit.write_session import (
+    AlreadyDone,
+    ExpectedFile,
+    PlannedFile,
+    PublishGuards,
+    WriteSession,
+    begin_write,
+)
 from lakeindex.format.commit_metadata import CommitMetadata
+from lakeindex.format.java_properties import format_properties
 from lakeindex.format.partitions import PartitionMetadata, format_partition_metadata, partition_metadata_path
-from lakeindex.format.properties import format_properties
 from lakeindex.index.contract import NOWHERE
 from lakeindex.model import BaseFile, IndexSpec, IndexType, InstantState, MergeMode, Operation
 from lakeindex.options.types import WriteConfig

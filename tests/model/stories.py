@@ -9,10 +9,10 @@ from functools import cache
 from lakeindex.commit.services.archive import archive_table
 from lakeindex.commit.services.clean import clean_table
 from lakeindex.commit.services.rollback import rollback_instant
-from lakeindex.commit.session import begin_write
+from lakeindex.commit.write_session import begin_write
 from lakeindex.errors import LakeIndexError
 from lakeindex.format.instants import parse_instant
-from lakeindex.format.properties import format_properties, parse_properties
+from lakeindex.format.java_properties import format_properties, parse_properties
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table

@@ -17,7 +17,7 @@ from lakeindex.commit.services.metadata_service import (
 )
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import MetadataTableError, UsageError
-from lakeindex.format.properties import format_properties, parse_properties
+from lakeindex.format.java_properties import format_properties, parse_properties
 from lakeindex.metadata.metadata_table import FILES
 from lakeindex.metadata_upkeep.switch import METADATA_FOLDERS
 from lakeindex.options.types import LockProvider

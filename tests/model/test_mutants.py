@@ -9,7 +9,7 @@ import pytest
 
 from lakeindex.commit import recovery
 from lakeindex.commit import recovery as foreign
-from lakeindex.commit import session as commit
+from lakeindex.commit import write_session as commit
 from lakeindex.commit.run_records import Attempt, AttemptRecord, RunIdentity
 from lakeindex.commit.services import rollback
 from lakeindex.index.key_match import match_keys

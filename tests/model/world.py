@@ -13,8 +13,15 @@ import pyarrow.parquet as pq
 from lakeindex.commit.run_records import RunIdentity
 from lakeindex.commit.services.archive import entry_key
 from lakeindex.commit.services.metadata_service import committed_files
-from lakeindex.commit.session import AlreadyDone, ExpectedFile, PlannedFile, PublishGuards, WriteSession, begin_write
 from lakeindex.commit.sweep import Stray, find_strays, sweep_all
+from lakeindex.commit.write_session import (
+    AlreadyDone,
+    ExpectedFile,
+    PlannedFile,
+    PublishGuards,
+    WriteSession,
+    begin_write,
+)
 from lakeindex.errors import InvariantError, ObjectNotFoundError, StorageError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
@@ -28,10 +35,10 @@ from lakeindex.format.instants import (
     WRITE_ACTIONS,
     parse_instant,
 )
+from lakeindex.format.java_properties import format_properties
 from lakeindex.format.partitions import PartitionMetadata, format_partition_metadata
-from lakeindex.format.properties import format_properties
 from lakeindex.lock.write_context import WriteContext
-from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.model import BaseFile, Instant, InstantState
 from lakeindex.operations.metadata import find_faults
 from lakeindex.options.types import WriteConfig

@@ -33,8 +33,8 @@ from lakeindex.runners.java import find_java_home, java_major
 from lakeindex.showing.json_result import SCHEMA_VERSION, JsonResult
 from lakeindex.storage import open_storage
 from lakeindex.storage.port import Storage
-from lakeindex.table.columns import check_written
 from lakeindex.table.handle import Table
+from lakeindex.table.table_columns import check_written
 from lakeindex.tasks.memory_bound import LEAST_DEFAULT, default_memory
 
 

@@ -64,14 +64,14 @@ def record_batch(storage: Storage, entry: LedgerEntry) -> LedgerEntry:
     return _from_record(records.decode(standing, path), path)
 
 
-def is_told(storage: Storage, batch_id: str, instant: str) -> bool:
+def is_announced(storage: Storage, batch_id: str, instant: str) -> bool:
     """Whether the world was told that an instant committed a batch."""
     path = _path(batch_id, instant)
     found = records.load(storage, path)
     return not _from_record(found, path).withdrawn if found else False
 
 
-def told_summary(storage: Storage, batch_id: str, instant: str) -> str | None:
+def announced_summary(storage: Storage, batch_id: str, instant: str) -> str | None:
     """What the run of a commit reported (JSON text) just before it was published; None if there is no such entry."""
     path = _path(batch_id, instant)
     found = records.load(storage, path)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
-from lakeindex.commit.ledger import LedgerEntry, forget_batch, is_told, record_batch
+from lakeindex.commit.ledger import LedgerEntry, forget_batch, is_announced, record_batch
 from lakeindex.commit.run_records import (
     Claim,
     claim_foreign,
@@ -31,7 +31,7 @@ from lakeindex.format import instants as names
 from lakeindex.format.file_names import TEMP_FOLDER, parse_base_file
 from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import WriteContext, check_zone, holding
-from lakeindex.metadata_upkeep.upkeep import Upkeep, check_metadata_table, keep_commit, sweep_deltas
+from lakeindex.metadata_upkeep.keeping import Upkeep, check_metadata_table, keep_commit, sweep_deltas
 from lakeindex.model import Instant, InstantState
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import Storage, in_parallel
@@ -240,7 +240,7 @@ def roll_forward(
     """
     storage, time, publishing = context.storage, verdict.instant, note is not None
     timeline = context.table.load_timeline()
-    stands, put = is_told(storage, verdict.batch_id, time), False
+    stands, put = is_announced(storage, verdict.batch_id, time), False
     if not stands and _is_archived(timeline, time):
         stands = _any_exists(storage, verdict.paths) and _tell(context, verdict)
     elif not stands:
@@ -266,7 +266,7 @@ def roll_forward(
         tidy()
     else:
         note(f"what {time} needed until it was committed is left to the next write", tidy)
-    return stands or put or is_told(storage, verdict.batch_id, time)
+    return stands or put or is_announced(storage, verdict.batch_id, time)
 
 
 def abandon_instant(context: WriteContext, time: str) -> None:

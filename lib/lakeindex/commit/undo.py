@@ -19,8 +19,8 @@ from lakeindex.files.file_system_view import all_base_files, base_files_in
 from lakeindex.format import instants as names
 from lakeindex.format.file_names import crc_path, names_by_partition
 from lakeindex.lock.write_context import WriteContext
-from lakeindex.metadata_upkeep.upkeep import announce_rollback
-from lakeindex.metadata_upkeep.upkeep import undo as undo_metadata
+from lakeindex.metadata_upkeep.keeping import announce_rollback
+from lakeindex.metadata_upkeep.keeping import undo as undo_metadata
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import sync_folders
 from lakeindex.storage.paths import plain

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from lakeindex.commit.session import AlreadyDone, RunIdentity, begin_write
+from lakeindex.commit.write_session import AlreadyDone, RunIdentity, begin_write
 from lakeindex.conductor.opened import open_for_write
 from lakeindex.conductor.upsert import attempts, done_before, from_checkpoints, keep_summary, look_up, run_stage_input
 from lakeindex.errors import InvariantError

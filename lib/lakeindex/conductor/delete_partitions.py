@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from lakeindex.commit.ledger import find_done
-from lakeindex.commit.session import (
+from lakeindex.commit.write_queue import EVERYTHING
+from lakeindex.commit.write_session import (
     AlreadyDone,
     PublishGuards,
     Replacement,
@@ -18,7 +19,6 @@ from lakeindex.commit.session import (
     WriteSession,
     begin_write,
 )
-from lakeindex.commit.write_queue import EVERYTHING
 from lakeindex.conductor.opened import open_for_write, retry_on_conflict
 from lakeindex.conductor.upsert import done_before, keep_summary
 from lakeindex.errors import UsageError, WriteConflictError
@@ -32,9 +32,9 @@ from lakeindex.run.replaced import ids_by_partition
 from lakeindex.run.spec import RunSpec
 from lakeindex.run.summary import RunSummary
 from lakeindex.stages.stage_input.inputs import CONTENT_DIGEST
-from lakeindex.table.columns import written_schema
 from lakeindex.table.handle import Table
 from lakeindex.table.host import this_host
+from lakeindex.table.table_columns import written_schema
 from lakeindex.time_spent import Account, current_account
 from lakeindex.write.types.avro_schema import schema_to_avro
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Protocol
 
-from lakeindex.commit.session import AlreadyDone, WriteSession, begin_write
+from lakeindex.commit.write_session import AlreadyDone, WriteSession, begin_write
 from lakeindex.conductor.opened import open_and_retry, open_for_write, retry_on_conflict
 from lakeindex.errors import FencedError, InputError, UsageError, noted
 from lakeindex.files.file_system_view import Snapshot
@@ -42,8 +42,8 @@ from lakeindex.stages.stage_input.batch_columns import identity_of, with_columns
 from lakeindex.stages.stage_input.inputs import changed_input
 from lakeindex.stages.stage_input.stage import SCHEMA_FACT, schema_digest, stage_input
 from lakeindex.stages.verify_keys import proposed_by, verify_keys
-from lakeindex.table.columns import written_schema
 from lakeindex.table.handle import Table
+from lakeindex.table.table_columns import written_schema
 from lakeindex.tasks.helpers import helpers_at_hand
 from lakeindex.tasks.memory_bound import memory_bound
 from lakeindex.tasks.runner import Runner, do_task

@@ -29,7 +29,7 @@ from lakeindex.format.file_names import METADATA_FOLDER, parse_base_file, parse_
 from lakeindex.format.instants import comparable
 from lakeindex.format.partitions import PARTITION_METADATA_FILES
 from lakeindex.metadata.metadata_table import FILES, MetadataTable
-from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.model import BaseFile
 from lakeindex.storage import ObjectMeta, Storage, in_parallel
 from lakeindex.timeline.timeline import Timeline
@@ -37,7 +37,7 @@ from lakeindex.timeline.timeline import Timeline
 FilesByPartition: TypeAlias = Mapping[str, Mapping[str, int]]
 """Partition path -> file name -> bytes."""
 
-Told: TypeAlias = Callable[[Timeline], FilesByPartition | None]
+AskMetadata: TypeAlias = Callable[[Timeline], FilesByPartition | None]
 """What the metadata table says, to who has loaded the timeline before; None: there is none any more."""
 
 
@@ -68,7 +68,7 @@ class Snapshot:
         as_of: the newest instant that counts; ``None`` for all.
         replaced: when file groups were replaced: (partition path, file id) -> time.
         pending_clustering: (partition path, file id) of groups that a pending clustering will replace.
-        told: asks the metadata table for the files, once; None: folders are listed.
+        ask_metadata: asks the metadata table for the files, once; None: folders are listed.
     """
 
     storage: Storage = field(repr=False)
@@ -76,7 +76,7 @@ class Snapshot:
     as_of: str | None
     replaced: Mapping[tuple[str, str], str]
     pending_clustering: frozenset[tuple[str, str]]
-    told: Told | None = field(default=None, repr=False, compare=False)
+    ask_metadata: AskMetadata | None = field(default=None, repr=False, compare=False)
     _answer: list[FilesByPartition | None] = field(default_factory=list, repr=False, compare=False)
     _partitions: dict[str, PartitionFiles] = field(default_factory=dict, repr=False, compare=False)
     _walked: list[tuple[str, ...]] = field(default_factory=list, repr=False, compare=False)
@@ -109,7 +109,7 @@ class Snapshot:
     def _named(self) -> FilesByPartition | None:
         """What the metadata table says; None: folders are to be listed."""
         if not self._answer:
-            self._answer.append(None if self.told is None else self.told(self.timeline))
+            self._answer.append(None if self.ask_metadata is None else self.ask_metadata(self.timeline))
         return self._answer[0]
 
     def files_of(self, partition_path: str) -> PartitionFiles:
@@ -226,13 +226,15 @@ class Snapshot:
         return self.as_of is None or comparable(time) <= comparable(self.as_of)
 
 
-def snapshot(storage: Storage, timeline: Timeline, as_of: str | None = None, *, told: Told | None = None) -> Snapshot:
+def snapshot(
+    storage: Storage, timeline: Timeline, as_of: str | None = None, *, ask_metadata: AskMetadata | None = None
+) -> Snapshot:
     """The table as of an instant (inclusive), or as it is now.
 
     Args:
         timeline: its timeline, or what of it counts.
         as_of: the newest instant that counts; None for all.
-        told: asks the metadata table for the files; None: folders are listed.
+        ask_metadata: asks the metadata table for the files; None: folders are listed.
 
     Raises:
         TableCorruptError: a replacecommit or a pending clustering plan cannot be read.
@@ -243,7 +245,7 @@ def snapshot(storage: Storage, timeline: Timeline, as_of: str | None = None, *, 
         as_of,
         timeline.replaced_at(storage, as_of),
         timeline.pending_clustering(storage),
-        told,
+        ask_metadata,
     )
 
 
@@ -334,7 +336,7 @@ def files_in_metadata(
         tries += 1
         found, failure = None, None
         try:
-            found = _files_told(table, timeline)
+            found = _named_files(table, timeline)
         except (ObjectNotFoundError, TableCorruptError, MetadataTableError) as error:
             failure = error
         now = again()
@@ -347,7 +349,7 @@ def files_in_metadata(
         table = now
 
 
-def _files_told(table: MetadataTable, timeline: Timeline) -> FilesByPartition:
+def _named_files(table: MetadataTable, timeline: Timeline) -> FilesByPartition:
     view = MetadataView.load(table, timeline)
     view.check_told()
     said = view.listing()

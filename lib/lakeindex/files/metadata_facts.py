@@ -20,11 +20,11 @@ from typing import Any, TypeVar
 from lakeindex.errors import ObjectNotFoundError
 from lakeindex.metadata.column_stats import FIELD as STATS
 from lakeindex.metadata.column_stats import TEXT_WRAPPER
-from lakeindex.metadata.keys import bloom_filter_key, column_stats_key
+from lakeindex.metadata.metadata_keys import bloom_filter_key, column_stats_key
+from lakeindex.metadata.metadata_records import FILTER_FIELD as FILTER
+from lakeindex.metadata.metadata_records import Record
 from lakeindex.metadata.metadata_table import BLOOM_FILTERS, COLUMN_STATS
-from lakeindex.metadata.reading import MetadataView
-from lakeindex.metadata.records import FILTER_FIELD as FILTER
-from lakeindex.metadata.records import Record
+from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.model import BaseFile
 from lakeindex.write.base_file import RECORD_KEY
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from lakeindex.errors import TableCorruptError
 from lakeindex.format.instants import iso_of_instant_time
-from lakeindex.format.properties import format_properties, parse_properties
+from lakeindex.format.java_properties import format_properties, parse_properties
 
 DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 """Stands for a null or empty partition value."""

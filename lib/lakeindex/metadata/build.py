@@ -12,13 +12,13 @@ from typing import Final
 
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
+from lakeindex.format.java_properties import format_properties, table_checksum
 from lakeindex.format.log_blocks import BlockKind, HeaderKey, LogBlock, format_block
 from lakeindex.format.partitions import PartitionMetadata, format_partition_metadata, partition_metadata_path
-from lakeindex.format.properties import format_properties, table_checksum
-from lakeindex.metadata.changes import GroupChange, PartitionChange, by_group
 from lakeindex.metadata.compaction import format_base
+from lakeindex.metadata.metadata_changes import GroupChange, PartitionChange, by_group
+from lakeindex.metadata.metadata_records import format_deletes, format_native_puts
 from lakeindex.metadata.metadata_table import METADATA_ROOT, MetadataTable
-from lakeindex.metadata.records import format_deletes, format_native_puts
 from lakeindex.metadata.slices import FileSlice, LogForm, log_name
 from lakeindex.model import Instant, InstantState
 from lakeindex.timeline import records

@@ -28,7 +28,8 @@ from lakeindex.format.hfile import HFile, format_hfile, merge_hfile
 from lakeindex.format.hfile.blocks import LoneBlock
 from lakeindex.format.hfile.reading import Entry, Part
 from lakeindex.format.hfile.writing import MAX_KEY, MIN_KEY
-from lakeindex.metadata.changes import PartitionChange, by_group
+from lakeindex.metadata.metadata_changes import PartitionChange, by_group
+from lakeindex.metadata.metadata_records import Record, decode_record, encode_record, merged, without_deleted
 from lakeindex.metadata.metadata_table import (
     BLOCK_BYTES,
     BLOOM_FILTERS,
@@ -37,8 +38,7 @@ from lakeindex.metadata.metadata_table import (
     RECORD_INDEX,
     MetadataTable,
 )
-from lakeindex.metadata.reading import Layer, MetadataView
-from lakeindex.metadata.records import Record, decode_record, encode_record, merged, without_deleted
+from lakeindex.metadata.metadata_view import Layer, MetadataView
 from lakeindex.metadata.slices import FileSlice, load_slices, pending_compaction
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import in_parallel, sync_folders

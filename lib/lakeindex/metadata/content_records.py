@@ -34,7 +34,6 @@ import pyarrow.parquet as pq
 
 from lakeindex.bloom import marks
 from lakeindex.errors import TableCorruptError, first_line
-from lakeindex.metadata.changes import MetadataChange, PartitionChange
 from lakeindex.metadata.column_ranges import ColumnRange, ValueKind, column_kinds, column_ranges, merged
 from lakeindex.metadata.column_stats import (
     column_range_of,
@@ -44,10 +43,11 @@ from lakeindex.metadata.column_stats import (
     partition_stats_record,
 )
 from lakeindex.metadata.indexed_columns import StatsEncoding, indexed_columns, read_definitions, stats_encoding
-from lakeindex.metadata.keys import bloom_filter_key, column_stats_key, partition_stats_key
+from lakeindex.metadata.metadata_changes import MetadataChange, PartitionChange
+from lakeindex.metadata.metadata_keys import bloom_filter_key, column_stats_key, partition_stats_key
+from lakeindex.metadata.metadata_records import FILTER_FIELD, Record
 from lakeindex.metadata.metadata_table import BLOOM_FILTERS, COLUMN_STATS, PARTITION_STATS, MetadataTable, RecordType
-from lakeindex.metadata.reading import MetadataView
-from lakeindex.metadata.records import FILTER_FIELD, Record
+from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.storage import in_parallel
 from lakeindex.storage.port import Storage
 from lakeindex.storage.storage_file import StorageFile

@@ -25,10 +25,10 @@ from lakeindex.format.hfile import format_hfile
 from lakeindex.format.hfile.writing import BLOCK_BYTES as LOG_BLOCK_BYTES
 from lakeindex.format.instants import instant_time_to_ms
 from lakeindex.format.log_blocks import BlockKind, HeaderKey, LogBlock, format_block, read_blocks
-from lakeindex.metadata.changes import GroupChange, MetadataChange, by_group
+from lakeindex.metadata.metadata_changes import GroupChange, MetadataChange, by_group
+from lakeindex.metadata.metadata_records import format_deletes, format_native_deletes, format_native_puts
 from lakeindex.metadata.metadata_table import BLOCK_BYTES, BLOOM_FILTERS, FILES, METADATA_ROOT
-from lakeindex.metadata.reading import MetadataView
-from lakeindex.metadata.records import format_deletes, format_native_deletes, format_native_puts
+from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.metadata.slices import FileSlice, LogFile, LogForm, load_slices, log_name, parse_log
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import in_parallel, sync_folders

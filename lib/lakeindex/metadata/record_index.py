@@ -11,9 +11,9 @@ Source: ``HoodieMetadataPayload.createRecordIndexUpdate``, ``HoodieTableMetadata
 Hudi 0.15 and 1.2; compared with records that they wrote.
 
 Many keys share few records, so they are looked up in another way than
-:meth:`lakeindex.metadata.reading.MetadataView.lookup` does, with the same result: keys stay in Arrow arrays, blocks are
-searched by a compiled loop, and a record is decoded once in a file. A block that the loop does not understand is left
-to :class:`lakeindex.format.hfile.HFile`, which says what is wrong with it, or reads it.
+:meth:`lakeindex.metadata.metadata_view.MetadataView.lookup` does, with the same result: keys stay in Arrow arrays,
+blocks are searched by a compiled loop, and a record is decoded once in a file. A block that the loop does not
+understand is left to :class:`lakeindex.format.hfile.HFile`, which says what is wrong with it, or reads it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ import pyarrow.compute as pc
 from lakeindex.errors import TableCorruptError
 from lakeindex.format.hfile.reading import AskedBlock, HFile
 from lakeindex.hashing.arrow import RowNumbers, StringArray, StringBuffers, plain_strings, string_buffers
-from lakeindex.metadata.keys import group_numbers
+from lakeindex.metadata.metadata_keys import group_numbers
+from lakeindex.metadata.metadata_records import Record, decode_record
 from lakeindex.metadata.metadata_table import RECORD_INDEX, RecordType
-from lakeindex.metadata.reading import Layer, MetadataView
-from lakeindex.metadata.records import Record, decode_record
+from lakeindex.metadata.metadata_view import Layer, MetadataView
 from lakeindex.storage import in_parallel
 from lakeindex.time_spent import loading
 

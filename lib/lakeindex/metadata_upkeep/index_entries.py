@@ -31,10 +31,11 @@ from lakeindex.files.footer_cache import rows_by_footer
 from lakeindex.files.key_columns import StoredColumns, read_record_keys
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
 from lakeindex.format.file_names import parse_base_file, parse_base_path
-from lakeindex.metadata.changes import KeyRun, PartitionChange, is_partitioned
-from lakeindex.metadata.keys import group_numbers
+from lakeindex.metadata.metadata_changes import KeyRun, PartitionChange, is_partitioned
+from lakeindex.metadata.metadata_keys import group_numbers
+from lakeindex.metadata.metadata_records import Record
 from lakeindex.metadata.metadata_table import RECORD_INDEX, scope_of, scope_of_group
-from lakeindex.metadata.reading import Layer, MetadataView
+from lakeindex.metadata.metadata_view import Layer, MetadataView
 from lakeindex.metadata.record_index import (
     RecordLocation,
     find_locations,
@@ -43,7 +44,6 @@ from lakeindex.metadata.record_index import (
     location_record,
     records_of_layers,
 )
-from lakeindex.metadata.records import Record
 from lakeindex.metadata.slices import FileSlice
 from lakeindex.model import BaseFile
 from lakeindex.storage import in_parallel

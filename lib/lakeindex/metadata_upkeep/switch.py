@@ -17,7 +17,7 @@ from typing import Final
 
 from lakeindex.errors import MetadataTableError, ObjectNotFoundError, TableCorruptError
 from lakeindex.format.file_names import crc_path
-from lakeindex.format.properties import format_properties, parse_properties, table_checksum
+from lakeindex.format.java_properties import format_properties, parse_properties, table_checksum
 from lakeindex.metadata.indexed_columns import (
     DEFINITIONS_PATH,
     read_definitions,

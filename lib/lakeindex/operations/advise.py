@@ -40,9 +40,9 @@ from lakeindex.stages.stage_input.inputs import InputFile, Split, find_inputs, f
 from lakeindex.storage import Storage, in_parallel
 from lakeindex.storage.paths import absolute
 from lakeindex.storage.storage_file import StorageFile
-from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
 from lakeindex.table.refusals import check_stores_keys
+from lakeindex.table.table_columns import table_schema
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.keys.keys import KeyGenerator, KeySpec
 from lakeindex.write.types.schema_fit import fit_batch

@@ -44,8 +44,8 @@ from lakeindex.showing.json_result import TableResult
 from lakeindex.storage.paths import absolute
 from lakeindex.storage.port import Storage
 from lakeindex.storage.storage_file import StorageFile
-from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
+from lakeindex.table.table_columns import table_schema
 from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.write.base_file import COMMIT_TIME, RECORD_KEY

@@ -39,7 +39,7 @@ from lakeindex.index.bucket import bucket_of
 from lakeindex.index.contract import FileGroups
 from lakeindex.index.registry import index_for
 from lakeindex.metadata.metadata_table import FILES, METADATA_ROOT
-from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.model import BaseFile, IndexSpec, Instant, InstantState
 from lakeindex.operations.check_base_files import (
     FileTask,
@@ -64,11 +64,11 @@ from lakeindex.options.types import WriteConfig
 from lakeindex.storage import in_parallel, list_names
 from lakeindex.storage.paths import absolute
 from lakeindex.table.binding import torn_binding
-from lakeindex.table.columns import check_written, table_schema
 from lakeindex.table.handle import Table
 from lakeindex.table.key_spelling import spec_given, spelling_of
 from lakeindex.table.properties import metadata_table_of
 from lakeindex.table.stored_keys import sample_rows
+from lakeindex.table.table_columns import check_written, table_schema
 from lakeindex.tasks.runner import Runner, Threads, run_tasks
 from lakeindex.timeline.avro_instants import parse_clean_metadata, parse_rollback_metadata, parse_savepoint
 from lakeindex.timeline.records import read_filled

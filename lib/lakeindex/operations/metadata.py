@@ -30,7 +30,9 @@ from lakeindex.metadata.content_records import (
     statistics_of_new,
     statistics_of_partitions,
 )
-from lakeindex.metadata.keys import bloom_filter_key
+from lakeindex.metadata.metadata_keys import bloom_filter_key
+from lakeindex.metadata.metadata_records import FILTER_FIELD as FILTER
+from lakeindex.metadata.metadata_records import Record
 from lakeindex.metadata.metadata_table import (
     BLOOM_FILTERS,
     COLUMN_STATS,
@@ -39,9 +41,7 @@ from lakeindex.metadata.metadata_table import (
     RECORD_INDEX,
     key_of_partition,
 )
-from lakeindex.metadata.reading import MetadataView
-from lakeindex.metadata.records import FILTER_FIELD as FILTER
-from lakeindex.metadata.records import Record
+from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.metadata_upkeep.index_entries import (
     BUILD_ANEW,
     COPY,

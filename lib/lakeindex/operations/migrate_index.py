@@ -32,9 +32,9 @@ from lakeindex.run.index.in_metadata import is_in_metadata
 from lakeindex.showing.json_result import TableResult
 from lakeindex.showing.json_values import json_of
 from lakeindex.table.binding import new_index
-from lakeindex.table.columns import table_schema, virtual_keys
 from lakeindex.table.handle import Table
 from lakeindex.table.refusals import check_virtual_index
+from lakeindex.table.table_columns import table_schema, virtual_keys
 from lakeindex.tasks.runner import Runner
 
 

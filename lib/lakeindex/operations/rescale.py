@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from lakeindex.commit.session import AlreadyDone, PublishGuards, Replacement, RunIdentity, begin_write
+from lakeindex.commit.write_session import AlreadyDone, PublishGuards, Replacement, RunIdentity, begin_write
 from lakeindex.conductor.opened import open_for_write
 from lakeindex.errors import UsageError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot

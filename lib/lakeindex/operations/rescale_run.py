@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.commit.run_records import run_folder
-from lakeindex.commit.session import (
+from lakeindex.commit.write_queue import EVERYTHING
+from lakeindex.commit.write_session import (
     ExpectedFile,
     PlannedFile,
     PublishGuards,
@@ -26,7 +27,6 @@ from lakeindex.commit.session import (
     RunIdentity,
     WriteSession,
 )
-from lakeindex.commit.write_queue import EVERYTHING
 from lakeindex.conductor.opened import retry_on_conflict
 from lakeindex.errors import (
     MOVED_ERRORS,
@@ -54,9 +54,9 @@ from lakeindex.showing.json_result import TableResult
 from lakeindex.showing.json_values import json_of
 from lakeindex.stages.merge_write.file_slices import new_file_stat
 from lakeindex.storage.port import Storage
-from lakeindex.table.columns import written_schema
 from lakeindex.table.index_changes import index_change_times, index_record, newest_in_force
 from lakeindex.table.refusals import check_stores_keys
+from lakeindex.table.table_columns import written_schema
 from lakeindex.tasks.runner import Runner, pack, run_tasks
 from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline import records

@@ -122,7 +122,7 @@ def _state(table: Table, timeline: Timeline, point: str) -> Snapshot:
     files = (_pending(one) if one in completed and later.has(one.time) else one for one in timeline.files)
     then = Timeline.of(timeline.layout, files, timeline.storage)
     now = table.snapshot(timeline=timeline)
-    told = now.told
+    told = now.ask_metadata
     return Snapshot(
         table.storage,
         then,

@@ -11,13 +11,13 @@ from lakeindex.options.option import INDEX_OPTION
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.spec import TableFacts
 from lakeindex.table.binding import BINDING_PROPERTY, state_index
-from lakeindex.table.columns import written_schema
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import index_change_times, index_in_force
 from lakeindex.table.index_inference import index_of_stored
 from lakeindex.table.key_spelling import check_bound, spec_given, spelling_of
 from lakeindex.table.refusals import check_virtual_index
 from lakeindex.table.stored_keys import not_compared, remember_compared, row_elsewhere, sample_rows
+from lakeindex.table.table_columns import written_schema
 from lakeindex.write.keys.keys import KeySpec
 
 

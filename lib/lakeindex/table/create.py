@@ -17,7 +17,7 @@ from typing import Final
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, OptionError, TableExistsError, UnknownOutcomeError
 from lakeindex.format.file_names import METADATA_FOLDER, parse_base_path
 from lakeindex.format.instants import parse_instant
-from lakeindex.format.properties import format_properties, table_checksum
+from lakeindex.format.java_properties import format_properties, table_checksum
 from lakeindex.model import KeyGeneratorType, MergeMode
 from lakeindex.options.option import INDEX_OPTION, TABLE_VERSION_OPTION, TIMEBASED_PREFIX, VERSION10_OPTION
 from lakeindex.options.types import CreateConfig, Version10

@@ -9,7 +9,7 @@ from typing import Final
 from lakeindex.errors import TableCorruptError, TimelineChangedError
 from lakeindex.files.file_system_view import FilesByPartition, Snapshot, files_in_metadata, snapshot
 from lakeindex.metadata.metadata_table import FILES, MetadataTable
-from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.model import IndexSpec, IndexType
 from lakeindex.options.option import INDEX_OPTION
 from lakeindex.options.types import WriteConfig
@@ -140,8 +140,8 @@ class Table:
             as_of: the newest instant that counts; None for all.
             timeline: the table's, if it was just listed, or what of it counts.
         """
-        told = self._told_files if self.use_metadata and FILES in self.properties.metadata_partitions else None
-        return snapshot(self.storage, timeline or self.load_timeline(), as_of, told=told)
+        ask = self._files_in_metadata if self.use_metadata and FILES in self.properties.metadata_partitions else None
+        return snapshot(self.storage, timeline or self.load_timeline(), as_of, ask_metadata=ask)
 
     def listed_snapshot(self, timeline: Timeline | None = None) -> Snapshot:
         """The live files now, by listing folders: for who compares, deletes, or must see what is really there.
@@ -160,7 +160,7 @@ class Table:
         table = metadata_table_of(self.storage, self.properties) if self.use_metadata else None
         return None if table is None else MetadataView.load(table, timeline)
 
-    def _told_files(self, timeline: Timeline) -> FilesByPartition | None:
+    def _files_in_metadata(self, timeline: Timeline) -> FilesByPartition | None:
         table = metadata_table_of(self.storage, self.properties)
         return None if table is None else files_in_metadata(table, timeline, self.metadata_table_now)
 

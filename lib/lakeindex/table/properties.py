@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError, TableCorruptError, TableNotFoundError
-from lakeindex.format.properties import parse_properties, table_checksum
+from lakeindex.format.java_properties import parse_properties, table_checksum
 from lakeindex.metadata.metadata_table import MetadataTable
 from lakeindex.model import IndexType, KeyGeneratorType, MergeMode
 from lakeindex.options.option import KEY_GENERATOR_CLASSES, TIMEBASED_PREFIX

@@ -24,8 +24,8 @@ from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec
 from lakeindex.run.summary import RunSummary
 from lakeindex.storage.paths import plain
-from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
+from lakeindex.table.table_columns import table_schema
 from lakeindex.tasks.stores import storage_at
 from lakeindex.telemetry.outcome import RunEnding, RunOutcome, ended_well
 

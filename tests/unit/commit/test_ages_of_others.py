@@ -3,7 +3,7 @@
 import pytest
 
 from lakeindex.commit.recovery import recover
-from lakeindex.commit.session import WriteSession, begin_write
+from lakeindex.commit.write_session import WriteSession, begin_write
 from lakeindex.errors import PendingInstantError
 from lakeindex.format.instants import instant_time_of
 from lakeindex.lock.write_context import WriteContext

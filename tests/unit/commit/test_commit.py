@@ -9,7 +9,7 @@ import pytest
 from lakeindex.commit.recovery import recover
 from lakeindex.commit.run_records import Claim, RunPlan, claim_path
 from lakeindex.commit.services.metadata_service import build_metadata_table
-from lakeindex.commit.session import (
+from lakeindex.commit.write_session import (
     AlreadyDone,
     ExpectedFile,
     PlannedFile,
@@ -33,8 +33,8 @@ from lakeindex.errors import (
     WriteConflictError,
 )
 from lakeindex.format.commit_metadata import CommitMetadata, parse_commit_metadata
+from lakeindex.format.java_properties import format_properties
 from lakeindex.format.partitions import parse_partition_metadata
-from lakeindex.format.properties import format_properties
 from lakeindex.lock import lock
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.options.types import WriteConfig

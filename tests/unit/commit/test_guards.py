@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lakeindex.commit import session as sessions
+from lakeindex.commit import write_session as sessions
 from lakeindex.commit.guards import GUARDS, PublishGuards, Since, check_not_overwritten, files_of_commits
 from lakeindex.commit.run_records import PlannedFile, RunPlan
 from lakeindex.errors import WriteConflictError

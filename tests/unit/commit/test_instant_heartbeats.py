@@ -5,7 +5,7 @@ import time
 import pytest
 
 from lakeindex.commit.recovery import recover
-from lakeindex.commit.session import WriteSession, begin_write
+from lakeindex.commit.write_session import WriteSession, begin_write
 from lakeindex.lock.write_context import Heartbeat, WriteContext
 from lakeindex.model import InstantState
 from lakeindex.storage.memory import Call, Fault

@@ -9,7 +9,7 @@ from lakeindex.commit.services.archive import archive_table, archived_lately
 from lakeindex.commit.services.clean import clean_table
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import TimelineChangedError
-from lakeindex.format.properties import format_properties, parse_properties
+from lakeindex.format.java_properties import format_properties, parse_properties
 from lakeindex.model import Instant
 from lakeindex.options.types import Version10, WriteConfig
 from lakeindex.storage.memory import Call, Fault, MemoryStorage

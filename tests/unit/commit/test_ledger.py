@@ -2,7 +2,7 @@
 
 import pytest
 
-from lakeindex.commit.ledger import LEDGER_FOLDER, LedgerEntry, find_batch, forget_batch, is_told, record_batch
+from lakeindex.commit.ledger import LEDGER_FOLDER, LedgerEntry, find_batch, forget_batch, is_announced, record_batch
 from lakeindex.errors import TableCorruptError
 from lakeindex.table.handle import Table
 from lakeindex.timeline.avro_instants import RollbackMetadata, format_rollback_metadata
@@ -93,4 +93,4 @@ def test_a_withdrawn_batch_does_not_count_and_was_not_told(world: World) -> None
     forget_batch(world.store, batch_id, instant)
     record_batch(world.store, LedgerEntry(batch_id, "d1", instant, withdrawn=True))
     assert found(world) is None
-    assert not is_told(world.store, batch_id, instant)
+    assert not is_announced(world.store, batch_id, instant)

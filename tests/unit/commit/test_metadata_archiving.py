@@ -22,9 +22,9 @@ from lakeindex.format.instants import comparable
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.metadata import compaction
 from lakeindex.metadata.metadata_table import FILES, METADATA_ROOT
-from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.metadata.slices import instants_of_files
-from lakeindex.metadata_upkeep.upkeep import metadata_view, sweep_deltas
+from lakeindex.metadata_upkeep.keeping import metadata_view, sweep_deltas
 from lakeindex.model import Instant, InstantState
 from lakeindex.table.handle import Table
 from lakeindex.timeline.timeline import Timeline

@@ -4,7 +4,14 @@ import pytest
 
 from lakeindex.commit.run_records import RunPlan, newest_plan
 from lakeindex.commit.services.rollback import rollback_instant
-from lakeindex.commit.session import ExpectedFile, PlannedFile, PublishGuards, Replacement, WriteSession, begin_write
+from lakeindex.commit.write_session import (
+    ExpectedFile,
+    PlannedFile,
+    PublishGuards,
+    Replacement,
+    WriteSession,
+    begin_write,
+)
 from lakeindex.errors import InvariantError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.commit_metadata import CommitMetadata

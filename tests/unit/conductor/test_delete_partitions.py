@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.commit import session as commit_session
+from lakeindex.commit import write_session as commit_session
 from lakeindex.errors import BatchIdReusedError, UsageError
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.storage import open_storage

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakeindex.api.table import LakeTable
-from lakeindex.commit import session as commit_session
+from lakeindex.commit import write_session as commit_session
 from lakeindex.conductor.upsert import run_stage
 from lakeindex.errors import InputError, OptionError, QuarantineExceededError, UsageError
 from lakeindex.format.commit_metadata import CommitMetadata

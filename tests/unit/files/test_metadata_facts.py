@@ -23,8 +23,8 @@ from lakeindex.files import footer_cache
 from lakeindex.files.footer_cache import CACHE_FOLDER
 from lakeindex.files.key_columns import read_record_keys
 from lakeindex.files.metadata_facts import stored_ranges
+from lakeindex.metadata.metadata_records import Record
 from lakeindex.metadata.metadata_table import COLUMN_STATS
-from lakeindex.metadata.records import Record
 from lakeindex.model import BaseFile
 from lakeindex.report.contents import RunReport
 from lakeindex.report.terminal import show_report

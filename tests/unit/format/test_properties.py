@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakeindex.errors import TableCorruptError
-from lakeindex.format.properties import format_properties, parse_properties, table_checksum
+from lakeindex.format.java_properties import format_properties, parse_properties, table_checksum
 
 # Java has no half surrogates on its own in a file it wrote from valid text
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -11,8 +11,8 @@ import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import MetadataTableError, TableCorruptError
+from lakeindex.metadata.metadata_records import encode_record
 from lakeindex.metadata.record_index import RecordLocation, location_record
-from lakeindex.metadata.records import encode_record
 from lakeindex.metadata_upkeep.index_entries import entries_elsewhere, may_be_wrong, wrong_entries
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
 from tests.told_tables import Shards, edit_record_index

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lakeindex.commit.services.archive import archive_table
-from lakeindex.commit.session import WriteSession, begin_write
+from lakeindex.commit.write_session import WriteSession, begin_write
 from lakeindex.errors import ClockError
 from lakeindex.format.instants import instant_time_of
 from lakeindex.options.types import WriteConfig
@@ -58,7 +58,7 @@ def test_an_instant_hours_ahead_is_of_another_zone(world: World, hours: float, i
 def test_local_time_is_that_of_here(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 
-    from lakeindex.format.properties import format_properties
+    from lakeindex.format.java_properties import format_properties
     from tests.model.world import PROPERTIES
 
     local = {**PROPERTIES, "hoodie.table.timeline.timezone": "LOCAL"}

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from lakeindex.metadata.changes import is_partitioned
 from lakeindex.metadata.content_records import NewFile, filter_record
 from lakeindex.metadata.indexed_columns import is_partitioned_index, read_definitions, with_definition
-from lakeindex.metadata.keys import bloom_filter_key
+from lakeindex.metadata.metadata_changes import is_partitioned
+from lakeindex.metadata.metadata_keys import bloom_filter_key
 from lakeindex.metadata.metadata_table import BLOOM_FILTERS, RECORD_INDEX
-from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.metadata.record_index import FIELD, RecordLocation, location_of, location_record
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table

@@ -16,9 +16,9 @@ from lakeindex.metadata.indexed_columns import (
     stats_encoding,
     with_definition,
 )
-from lakeindex.metadata.keys import column_stats_key, group_of, partition_stats_key
+from lakeindex.metadata.metadata_keys import column_stats_key, group_of, partition_stats_key
+from lakeindex.metadata.metadata_records import decode_record, encode_record
 from lakeindex.metadata.metadata_table import COLUMN_STATS
-from lakeindex.metadata.records import decode_record, encode_record
 from tests.stats_vectors import StatsTable, stats_names, stats_table
 
 Pairs = Iterator[tuple[str, dict[str, Any], dict[str, Any], ColumnRange]]

@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeindex.metadata.keys import (
-    bloom_filter_key,
-    column_stats_key,
-    group_of,
-    partition_stats_key,
-)
+from lakeindex.metadata.metadata_keys import bloom_filter_key, column_stats_key, group_of, partition_stats_key
 
 
 def java_group(key: str, groups: int) -> int:

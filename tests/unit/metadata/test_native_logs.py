@@ -12,9 +12,9 @@ from lakeindex.errors import TableCorruptError, TableUnsupportedError
 from lakeindex.format.hfile import HFile, format_hfile
 from lakeindex.format.log_blocks import HeaderKey, format_footer, parse_footer
 from lakeindex.metadata import column_stats, compaction, delta_commit
-from lakeindex.metadata.changes import PartitionChange, change_of_files
+from lakeindex.metadata.metadata_changes import PartitionChange, change_of_files
+from lakeindex.metadata.metadata_records import decode_record, format_native_deletes, format_native_puts, own_schema
 from lakeindex.metadata.metadata_table import FILES, PARTITION_STATS, RECORD_INDEX
-from lakeindex.metadata.records import decode_record, format_native_deletes, format_native_puts, own_schema
 from lakeindex.metadata.slices import LogForm, instants_of_files, log_name, parse_log
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage.port import ObjectMeta

@@ -12,16 +12,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.commit.session import AlreadyDone, PublishGuards, Replacement, RunIdentity, begin_write
+from lakeindex.commit.write_session import AlreadyDone, PublishGuards, Replacement, RunIdentity, begin_write
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata
 from lakeindex.metadata import delta_commit
-from lakeindex.metadata.changes import PartitionChange, change_of_files
 from lakeindex.metadata.column_stats import FIELD
-from lakeindex.metadata.keys import column_stats_key, partition_stats_key
+from lakeindex.metadata.metadata_changes import PartitionChange, change_of_files
+from lakeindex.metadata.metadata_keys import column_stats_key, partition_stats_key
 from lakeindex.metadata.metadata_table import COLUMN_STATS, PARTITION_STATS
-from lakeindex.metadata.reading import MetadataView
-from lakeindex.metadata_upkeep.upkeep import change_of_commit, change_of_undone
+from lakeindex.metadata.metadata_view import MetadataView
+from lakeindex.metadata_upkeep.keeping import change_of_commit, change_of_undone
 from lakeindex.model import BaseFile, Instant, InstantState
 from lakeindex.operations.rescale import rescale_table
 from lakeindex.options.types import WriteConfig

@@ -12,7 +12,7 @@ from lakeindex.api.table import LakeTable
 from lakeindex.errors import MetadataTableError
 from lakeindex.metadata.indexed_columns import is_partitioned_index, read_definitions
 from lakeindex.metadata.metadata_table import RECORD_INDEX
-from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.operations.create_table import create_like
 from lakeindex.options.parse import parse_create_options
 from lakeindex.storage import open_storage

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from lakeindex.errors import TableCorruptError
 from lakeindex.metadata import compaction, delta_commit
 from lakeindex.metadata.build import Building, NewPartition, add_partition, free_instant
-from lakeindex.metadata.changes import KeyRun, PartitionChange, change_of_files
+from lakeindex.metadata.metadata_changes import KeyRun, PartitionChange, change_of_files
+from lakeindex.metadata.metadata_records import decode_record, encode_record, own_schema
 from lakeindex.metadata.metadata_table import RECORD_INDEX, RecordType, file_id
 from lakeindex.metadata.record_index import RecordLocation, location_of, location_record
-from lakeindex.metadata.records import decode_record, encode_record, own_schema
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import parallel
 from lakeindex.storage.memory import Call

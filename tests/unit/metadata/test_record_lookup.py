@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from lakeindex.errors import TableCorruptError
 from lakeindex.format.hfile import HFile, blocks, format_hfile
 from lakeindex.metadata.indexes import block_kernels
+from lakeindex.metadata.metadata_records import Record, decode_record, encode_record, own_schema
 from lakeindex.metadata.metadata_table import RECORD_INDEX
-from lakeindex.metadata.reading import Layer
+from lakeindex.metadata.metadata_view import Layer
 from lakeindex.metadata.record_index import (
     FoundRecords,
     RecordLocation,
@@ -24,7 +25,6 @@ from lakeindex.metadata.record_index import (
     location_record,
     records_of_layers,
 )
-from lakeindex.metadata.records import Record, decode_record, encode_record, own_schema
 from tests.unit.metadata.test_record_index import KEYS, Indexed, run_of
 
 SCHEMA, OLD_SCHEMA = own_schema(9), own_schema(6)

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from lakeindex.errors import TableCorruptError
 from lakeindex.format.hfile import HFile
 from lakeindex.format.log_blocks import BlockKind, HeaderKey, read_blocks
-from lakeindex.metadata.metadata_table import RecordType
-from lakeindex.metadata.records import (
+from lakeindex.metadata.metadata_records import (
     FILES_FIELD,
     decode_record,
     encode_record,
@@ -26,6 +25,7 @@ from lakeindex.metadata.records import (
     parse_deletes,
     without_deleted,
 )
+from lakeindex.metadata.metadata_table import RecordType
 from lakeindex.metadata.slices import FileSlice, LogFile, LogForm
 from tests.vectors_support import unpack_table
 

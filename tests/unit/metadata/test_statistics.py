@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.errors import TableCorruptError
-from lakeindex.metadata.changes import MetadataChange, PartitionChange
 from lakeindex.metadata.column_stats import FIELD
 from lakeindex.metadata.content_records import (
     read_new_files,
@@ -18,9 +17,10 @@ from lakeindex.metadata.content_records import (
     statistics_of_new,
     statistics_of_partitions,
 )
-from lakeindex.metadata.keys import column_stats_key, partition_stats_key
+from lakeindex.metadata.metadata_changes import MetadataChange, PartitionChange
+from lakeindex.metadata.metadata_keys import column_stats_key, partition_stats_key
+from lakeindex.metadata.metadata_records import decode_record, encode_record, merged, own_schema
 from lakeindex.metadata.metadata_table import COLUMN_STATS, FILES, PARTITION_STATS, MetadataTable, RecordType
-from lakeindex.metadata.records import decode_record, encode_record, merged, own_schema
 from lakeindex.storage.memory import MemoryStorage
 
 DEFINITIONS = ".hoodie/.index_defs/index.json"

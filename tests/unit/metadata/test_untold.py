@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakeindex.format import instants as names
 from lakeindex.metadata.metadata_table import FILES, MetadataTable
-from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.metadata.slices import is_complete
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage.memory import MemoryStorage

@@ -18,14 +18,14 @@ from lakeindex.format.instants import CLEAN, COMMIT, DELTA_COMMIT, ROLLBACK
 from lakeindex.format.log_blocks import BlockKind, HeaderKey, LogBlock, format_block
 from lakeindex.metadata import column_stats, compaction, delta_commit
 from lakeindex.metadata.build import Building, NewPartition, add_partition, free_instant, make_table
-from lakeindex.metadata.changes import PartitionChange, change_of_deletion, change_of_files
 from lakeindex.metadata.column_ranges import ColumnRange, ValueKind, ValueType
 from lakeindex.metadata.column_stats import partition_stats_record
 from lakeindex.metadata.indexed_columns import StatsEncoding
-from lakeindex.metadata.keys import groups_of
+from lakeindex.metadata.metadata_changes import PartitionChange, change_of_deletion, change_of_files
+from lakeindex.metadata.metadata_keys import groups_of
+from lakeindex.metadata.metadata_records import files_record, own_schema
 from lakeindex.metadata.metadata_table import BLOOM_FILTERS, FILES, PARTITION_STATS, MetadataTable, RecordType, file_id
-from lakeindex.metadata.reading import MetadataView
-from lakeindex.metadata.records import files_record, own_schema
+from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.metadata.slices import load_slices
 from lakeindex.model import Instant, InstantState
 from lakeindex.operations.metadata import find_faults

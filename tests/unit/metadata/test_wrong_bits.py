@@ -13,7 +13,7 @@ import pytest
 
 from lakeindex.errors import TableCorruptError
 from lakeindex.metadata.metadata_table import FILES, RECORD_INDEX
-from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.storage.local import LocalStorage
 from lakeindex.table.handle import Table
 from tests.builders import Row, batch_of, make_table

@@ -15,10 +15,10 @@ from lakeindex.api.table import LakeTable
 from lakeindex.errors import MetadataTableError
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.metadata.indexed_columns import is_partitioned_index, read_definitions
-from lakeindex.metadata.keys import bloom_filter_key
+from lakeindex.metadata.metadata_keys import bloom_filter_key
 from lakeindex.metadata.metadata_table import BLOOM_FILTERS, RECORD_INDEX
-from lakeindex.metadata.reading import MetadataView
-from lakeindex.metadata_upkeep.upkeep import keep_commit, prepare_upkeep
+from lakeindex.metadata.metadata_view import MetadataView
+from lakeindex.metadata_upkeep.keeping import keep_commit, prepare_upkeep
 from lakeindex.operations.rescale import rescale_table
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage

@@ -14,10 +14,10 @@ from lakeindex.errors import MetadataTableError
 from lakeindex.format import instants as names
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.metadata import compaction, delta_commit
-from lakeindex.metadata.changes import change_of_files
+from lakeindex.metadata.metadata_changes import change_of_files
 from lakeindex.metadata.metadata_table import FILES
-from lakeindex.metadata.reading import MetadataView
-from lakeindex.metadata_upkeep.upkeep import compact_if_due, compact_metadata, metadata_view, sweep_deltas
+from lakeindex.metadata.metadata_view import MetadataView
+from lakeindex.metadata_upkeep.keeping import compact_if_due, compact_metadata, metadata_view, sweep_deltas
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table

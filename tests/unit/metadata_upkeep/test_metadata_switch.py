@@ -7,15 +7,15 @@ import pytest
 
 from lakeindex.commit.services.metadata_service import build_metadata_table, drop_metadata_table
 from lakeindex.errors import MetadataTableError
-from lakeindex.format.properties import parse_properties
+from lakeindex.format.java_properties import parse_properties
 from lakeindex.metadata.indexed_columns import DEFINITIONS_PATH
+from lakeindex.metadata_upkeep.keeping import check_metadata_table
 from lakeindex.metadata_upkeep.switch import (
     NOTE,
     begin_adding,
     begin_building,
     put_definitions,
 )
-from lakeindex.metadata_upkeep.upkeep import check_metadata_table
 from lakeindex.options.types import MetadataTablePolicy, WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.storage.memory import Call, Fault

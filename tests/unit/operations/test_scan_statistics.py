@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from lakeindex.metadata.column_ranges import ValueKind, ValueType
 from lakeindex.metadata.column_stats import FIELD
-from lakeindex.metadata.records import Record
+from lakeindex.metadata.metadata_records import Record
 from lakeindex.model import BaseFile
 from lakeindex.operations.rows.known_bounds import FooterStatistics, converted
 from lakeindex.predicates.bounds import ALL_NULL, UNKNOWN, Bounds

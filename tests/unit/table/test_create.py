@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lakeindex.errors import ObjectExistsError, OptionError, StorageError, TableExistsError, UnknownOutcomeError
-from lakeindex.format.properties import parse_properties
+from lakeindex.format.java_properties import parse_properties
 from lakeindex.model import IndexType, KeyGeneratorType, MergeMode
 from lakeindex.options.option import TABLE_VERSION_OPTION, TABLE_VERSIONS
 from lakeindex.options.option_table import CREATE_OPTIONS, options_table

@@ -11,7 +11,7 @@ import pytest
 
 from lakeindex.api.table import open_table
 from lakeindex.errors import TableError, TableNotFoundError
-from lakeindex.format.properties import parse_properties
+from lakeindex.format.java_properties import parse_properties
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.table.properties import TableProperties, load_table_properties, parse_table_properties
 from lakeindex.table.property_keys import PROPERTIES_BACKUP_PATH, PROPERTIES_PATH

@@ -13,7 +13,7 @@ import pytest
 
 import lakeindex
 from lakeindex.errors import LakeIndexError, TableUnsupportedError
-from lakeindex.format.properties import parse_properties
+from lakeindex.format.java_properties import parse_properties
 from lakeindex.model import MergeMode
 from lakeindex.options.types import UnknownProperties, Version10, WriteConfig
 from lakeindex.table.binding import resolve_binding

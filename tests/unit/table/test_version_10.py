@@ -16,9 +16,9 @@ from lakeindex.api.table import LakeTable
 from lakeindex.conductor.upsert import run_stage
 from lakeindex.errors import LakeIndexError, OptionError, TableUnsupportedError, TimelineChangedError
 from lakeindex.format.hfile import HFile
-from lakeindex.format.properties import format_properties, parse_properties
+from lakeindex.format.java_properties import format_properties, parse_properties
 from lakeindex.metadata.slices import LogForm
-from lakeindex.metadata_upkeep.upkeep import check_metadata_table
+from lakeindex.metadata_upkeep.keeping import check_metadata_table
 from lakeindex.model import IndexType, Operation
 from lakeindex.options.types import Version10, WriteConfig
 from lakeindex.pipeline import stages_for

@@ -41,8 +41,8 @@ from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata, WriteS
 from lakeindex.format.file_names import crc_path
 from lakeindex.format.instants import comparable
 from lakeindex.lock.lock import TableLock
-from lakeindex.metadata.reading import MetadataView
-from lakeindex.metadata_upkeep.upkeep import archiving_bound
+from lakeindex.metadata.metadata_view import MetadataView
+from lakeindex.metadata_upkeep.keeping import archiving_bound
 from lakeindex.model import Instant, InstantState
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import list_names, sync_folders

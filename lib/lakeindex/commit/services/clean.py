@@ -37,7 +37,7 @@ from lakeindex.format.file_names import crc_path
 from lakeindex.format.instants import comparable
 from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import WriteContext
-from lakeindex.metadata_upkeep.upkeep import keep_deletion
+from lakeindex.metadata_upkeep.keeping import keep_deletion
 from lakeindex.model import BaseFile, Group, Instant, InstantState
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import sync_folders

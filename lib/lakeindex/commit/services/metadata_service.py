@@ -37,7 +37,6 @@ from lakeindex.format.instants import comparable
 from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import WriteContext, holding
 from lakeindex.metadata.build import Building, NewPartition, add_partition, free_instant, make_table
-from lakeindex.metadata.changes import PartitionChange, change_of_files, is_partitioned
 from lakeindex.metadata.content_records import (
     NewFile,
     filters_of_new,
@@ -46,6 +45,8 @@ from lakeindex.metadata.content_records import (
     statistics_of_partitions,
 )
 from lakeindex.metadata.indexed_columns import columns_to_index, stats_encoding
+from lakeindex.metadata.metadata_changes import PartitionChange, change_of_files, is_partitioned
+from lakeindex.metadata.metadata_records import Record, own_schema
 from lakeindex.metadata.metadata_table import (
     BLOOM_FILTERS,
     COLUMN_STATS,
@@ -56,10 +57,10 @@ from lakeindex.metadata.metadata_table import (
     MetadataTable,
     file_id,
 )
-from lakeindex.metadata.reading import MetadataView
-from lakeindex.metadata.records import Record, own_schema
+from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.metadata.slices import instants_of_files
 from lakeindex.metadata_upkeep.index_entries import located_keys, record_index_change
+from lakeindex.metadata_upkeep.keeping import check_metadata_table, compact_metadata, metadata_view, renew_record_index
 from lakeindex.metadata_upkeep.switch import (
     begin_adding,
     begin_building,
@@ -67,15 +68,14 @@ from lakeindex.metadata_upkeep.switch import (
     drop_metadata,
     switch_on,
 )
-from lakeindex.metadata_upkeep.upkeep import check_metadata_table, compact_metadata, metadata_view, renew_record_index
 from lakeindex.model import IndexSpec, IndexType, Instant, InstantState
 from lakeindex.options.types import MetadataTablePolicy, WriteConfig
 from lakeindex.storage.port import Storage
-from lakeindex.table.columns import check_logical_types
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
 from lakeindex.table.properties import TableProperties
 from lakeindex.table.refusals import check_virtual_metadata, described
+from lakeindex.table.table_columns import check_logical_types
 from lakeindex.timeline.layout import LAYOUT_1, VERSION_8, VERSION_9
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.write.types.avro_schema import schema_from_avro

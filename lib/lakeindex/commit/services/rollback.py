@@ -16,7 +16,7 @@ from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import NO_PREVIOUS
 from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import WriteContext, holding
-from lakeindex.metadata_upkeep.upkeep import check_metadata_table
+from lakeindex.metadata_upkeep.keeping import check_metadata_table
 from lakeindex.model import Instant
 from lakeindex.options.types import WriteConfig
 from lakeindex.table.handle import Table

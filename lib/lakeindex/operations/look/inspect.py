@@ -13,8 +13,8 @@ from lakeindex.operations.look.history import iso_time
 from lakeindex.operations.written_slices import read_commits, rows_of_files
 from lakeindex.options.types import WriteConfig
 from lakeindex.showing.json_result import JsonResult
-from lakeindex.table.columns import check_written, table_schema
 from lakeindex.table.handle import Table
+from lakeindex.table.table_columns import check_written, table_schema
 from lakeindex.timeline.timeline import Timeline
 
 _MIB = 1024 * 1024

@@ -16,8 +16,8 @@ from lakeindex.operations.written_slices import rows_of_files
 from lakeindex.options.parse import Options, parse_options
 from lakeindex.showing.json_result import TableResult
 from lakeindex.showing.notebook import Shown
-from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
+from lakeindex.table.table_columns import table_schema
 from lakeindex.timeline.timeline import Timeline
 
 

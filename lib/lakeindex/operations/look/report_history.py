@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from lakeindex.commit.ledger import told_summary
+from lakeindex.commit.ledger import announced_summary
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata
@@ -137,7 +137,7 @@ def _told(storage: Storage, runs: Storage, instant: Instant, metadata: CommitMet
     run_id, batch_id = metadata.extra_metadata.get(RUN_KEY), metadata.extra_metadata.get(BATCH_KEY)
     if run_id and (left := _left(runs, run_id, instant.time)) is not None:
         return RUN_FOLDER, left
-    noted = _parsed(lambda: told_summary(storage, batch_id, instant.time)) if batch_id else None
+    noted = _parsed(lambda: announced_summary(storage, batch_id, instant.time)) if batch_id else None
     return None if noted is None else (LEDGER, noted)
 
 

@@ -11,8 +11,8 @@ from lakeindex.operations.look.history import iso_time
 from lakeindex.showing.facts import facts_of
 from lakeindex.showing.notebook import Screen
 from lakeindex.showing.results import show_rows
-from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
+from lakeindex.table.table_columns import table_schema
 
 
 def show_table(screen: Screen, uri: str) -> None:

@@ -33,9 +33,9 @@ from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.showing.json_result import SCHEMA_VERSION, JsonResult, TableResult
 from lakeindex.showing.json_values import json_of, json_value
-from lakeindex.table.columns import virtual_keys
 from lakeindex.table.handle import Table
 from lakeindex.table.key_spelling import shown_spec
+from lakeindex.table.table_columns import virtual_keys
 from lakeindex.tasks.meter import IoCount
 from lakeindex.tasks.runner import Runner, do_task, pack, run_tasks
 from lakeindex.timeline.timeline import Timeline

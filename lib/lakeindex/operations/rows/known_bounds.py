@@ -26,9 +26,9 @@ from lakeindex.format.partitions import DEFAULT_PARTITION, unescape_partition_va
 from lakeindex.metadata.column_ranges import ColumnRange, ValueKind, ValueType, chunk_ends, value_kind
 from lakeindex.metadata.column_ranges import Value as StoredValue
 from lakeindex.metadata.column_stats import FIELD, column_range_of
-from lakeindex.metadata.keys import column_stats_key
+from lakeindex.metadata.metadata_keys import column_stats_key
 from lakeindex.metadata.metadata_table import COLUMN_STATS
-from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.model import BaseFile
 from lakeindex.predicates.bounds import ALL_NULL, UNKNOWN, Bounds
 from lakeindex.predicates.nodes import Path, Value

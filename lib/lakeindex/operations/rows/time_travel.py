@@ -13,10 +13,10 @@ from lakeindex.errors import TableCorruptError, TableUnsupportedError, UsageErro
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format import instants
 from lakeindex.operations.written_slices import Commits, live_slices, missing_slices, not_after, read_commits
-from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
 from lakeindex.table.properties import ALL_META_FIELDS, NO_META_FIELDS
 from lakeindex.table.property_keys import META_FIELDS_MODE, POPULATE_META_FIELDS
+from lakeindex.table.table_columns import table_schema
 from lakeindex.timeline.clock import timeline_ms
 from lakeindex.timeline.timeline import Timeline
 
@@ -134,7 +134,7 @@ def columns_of(past: PastTable) -> pa.Schema:
     """The table's columns then; a table without commits then has those it got later.
 
     Raises:
-        TableUnsupportedError: as of :func:`lakeindex.table.columns.table_schema`.
+        TableUnsupportedError: as of :func:`lakeindex.table.table_columns.table_schema`.
     """
     if past.as_of is None or not past.timeline.completed_writes:
         return table_schema(past.table, past.snapshot)

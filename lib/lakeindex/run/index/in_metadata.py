@@ -23,9 +23,9 @@ from lakeindex.format.instants import RESTORE, ROLLBACK
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.index.locations.contract import Found, StoredIndex
 from lakeindex.index.locations.store_context import NOTHING_COMPLETED, LogView
-from lakeindex.metadata.changes import is_partitioned
+from lakeindex.metadata.metadata_changes import is_partitioned
 from lakeindex.metadata.metadata_table import RECORD_INDEX, MetadataTable
-from lakeindex.metadata.reading import USE_METADATA_OPTION, MetadataView
+from lakeindex.metadata.metadata_view import USE_METADATA_OPTION, MetadataView
 from lakeindex.metadata.record_index import find_locations
 from lakeindex.metadata_upkeep.index_entries import (
     BUILD_ANEW,

@@ -22,14 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.commit.guards import Recheck, accept_inserts
-from lakeindex.commit.session import (
-    ExpectedFile,
-    PlannedFile,
-    PublishGuards,
-    Replacement,
-    WriteSession,
-)
 from lakeindex.commit.write_queue import EVERYTHING, TurnScope
+from lakeindex.commit.write_session import ExpectedFile, PlannedFile, PublishGuards, Replacement, WriteSession
 from lakeindex.errors import WriteConflictError
 from lakeindex.files.footer_cache import FooterCache
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry, kept_entry

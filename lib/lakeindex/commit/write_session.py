@@ -68,7 +68,7 @@ from lakeindex.format.partitions import (
 )
 from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import Heartbeat, WriteContext, check_clock
-from lakeindex.metadata_upkeep.upkeep import Upkeep, check_metadata_table, compact_if_due, prepare_upkeep, sweep_deltas
+from lakeindex.metadata_upkeep.keeping import Upkeep, check_metadata_table, compact_if_due, prepare_upkeep, sweep_deltas
 from lakeindex.model import Instant, InstantState
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import Storage, in_parallel

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.format.hfile.reading import Entry
-from lakeindex.metadata.keys import group_numbers, groups_of
+from lakeindex.metadata.metadata_keys import group_numbers, groups_of
+from lakeindex.metadata.metadata_records import Record, encode_record, files_record
 from lakeindex.metadata.metadata_table import (
     ALL_PARTITIONS_KEY,
     FILES,
@@ -24,7 +25,6 @@ from lakeindex.metadata.metadata_table import (
     file_id,
     key_of_partition,
 )
-from lakeindex.metadata.records import Record, encode_record, files_record
 from lakeindex.metadata.slices import FileSlice
 
 

@@ -24,14 +24,6 @@ from lakeindex.format.file_names import names_by_partition
 from lakeindex.format.instants import comparable, previous_instant_time
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.metadata import compaction, delta_commit
-from lakeindex.metadata.changes import (
-    MetadataChange,
-    PartitionChange,
-    change_of_deletion,
-    change_of_files,
-    files_of_commit,
-    is_partitioned,
-)
 from lakeindex.metadata.content_records import (
     NewFile,
     filters_of_gone,
@@ -43,8 +35,16 @@ from lakeindex.metadata.content_records import (
 )
 from lakeindex.metadata.delta_commit import DeltaCommit
 from lakeindex.metadata.indexed_columns import read_definitions, with_new_columns
+from lakeindex.metadata.metadata_changes import (
+    MetadataChange,
+    PartitionChange,
+    change_of_deletion,
+    change_of_files,
+    files_of_commit,
+    is_partitioned,
+)
 from lakeindex.metadata.metadata_table import PARTITION_STATS, RECORD_INDEX
-from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.metadata.slices import pending_compaction
 from lakeindex.metadata_upkeep.index_entries import (
     MovedKeys,

@@ -23,9 +23,9 @@ from lakeindex.errors import MetadataTableError, TableCorruptError
 from lakeindex.format import instants as names
 from lakeindex.format.hfile import HFile
 from lakeindex.format.log_blocks import BlockKind, HeaderKey, LogBlock, parse_footer, read_blocks
-from lakeindex.metadata.keys import groups_of
+from lakeindex.metadata.metadata_keys import groups_of
+from lakeindex.metadata.metadata_records import FILES_FIELD, Record, decode_record, merged, own_schema, parse_deletes
 from lakeindex.metadata.metadata_table import ALL_PARTITIONS_KEY, FILES, MetadataTable, partition_of_key
-from lakeindex.metadata.records import FILES_FIELD, Record, decode_record, merged, own_schema, parse_deletes
 from lakeindex.metadata.slices import FileSlice, LogFile, LogForm, is_complete, load_slices
 from lakeindex.storage import in_parallel
 from lakeindex.timeline.timeline import Timeline
