@@ -30,7 +30,7 @@ from demo.feed import write_feed
 from demo.oracle import Counts, Oracle, messages_of
 from demo.readback import Comparison, compare_table
 from demo.show import show_comparisons, show_counts, show_funnel
-from lakeindex.airflow.plan import batch_of_run
+from lakeindex.airflow.dag_plan import batch_of_run
 from lakeindex.airflow.tables import TableConf, load_table
 from lakeindex.pipeline import run_id_of
 from lakeindex.storage import open_storage

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pytest
 from playwright.sync_api import FrameLocator, Page, expect
 
-from lakeindex.airflow.plan import batch_of_run
+from lakeindex.airflow.dag_plan import batch_of_run
 from lakeindex.api.table import open_table
 from lakeindex.lock.write_context import locked
 from lakeindex.options.parse import parse_options

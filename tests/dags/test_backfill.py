@@ -42,7 +42,7 @@ def test_an_option_that_the_table_overrules_lets_no_backfill_through(tmp_path: P
 
 
 def plan(table: TableConf, run_type: str, **params: Any) -> Any:
-    from lakeindex.airflow.plan import plan_run
+    from lakeindex.airflow.dag_plan import plan_run
 
     task = SimpleNamespace(render_template=lambda text, _: text)
     context = {"params": params, "task": task, "dag_run": SimpleNamespace(run_type=run_type)}
@@ -79,7 +79,7 @@ def test_deletes_and_a_table_that_is_not_there_cannot(tmp_path: Path) -> None:
 def test_the_operator_refuses_one_too(tmp_path: Path) -> None:
     from airflow.sdk.exceptions import AirflowFailException
 
-    from lakeindex.airflow.plan import refuse_backfill
+    from lakeindex.airflow.dag_plan import refuse_backfill
     from lakeindex.airflow.upsert_operator import LakeIndexUpsertOperator
 
     table = made(tmp_path)

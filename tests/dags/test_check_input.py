@@ -158,15 +158,15 @@ def test_errors_of_the_machine_are_told_in_our_words_and_what_cannot_be_told_hid
 ) -> None:
     from airflow.sdk.exceptions import AirflowFailException
 
-    from lakeindex.airflow.operator import told_failures
+    from lakeindex.airflow.operator import reporting_failures
     from lakeindex.errors import StorageError
 
     class Deaf:
         def xcom_push(self, **_: Any) -> None:
             raise ConnectionError("no API server")
 
-    with pytest.raises(StorageError, match="/lake/x: No space left"), told_failures({"ti": Deaf()}):
+    with pytest.raises(StorageError, match="/lake/x: No space left"), reporting_failures({"ti": Deaf()}):
         raise OSError(errno.ENOSPC, "No space left on device", "/lake/x")
     assert "the report tab will not say why this failed: ConnectionError: no API server" in capsys.readouterr().out
-    with pytest.raises(AirflowFailException, match="/lake/x: Permission denied"), told_failures({"ti": Deaf()}):
+    with pytest.raises(AirflowFailException, match="/lake/x: Permission denied"), reporting_failures({"ti": Deaf()}):
         raise OSError(errno.EACCES, "Permission denied", "/lake/x")

@@ -161,15 +161,15 @@ def test_a_commit_that_was_rolled_back_has_no_changes(feed: Feed) -> None:
 
 
 def test_a_run_that_changes_nothing_tells_nothing_and_neither_does_one_of_a_commit_that_is_gone(feed: Feed) -> None:
-    from lakeindex.airflow.assets import tell_what_was_done
-    from lakeindex.airflow.plan import DagPlan
+    from lakeindex.airflow.assets import announce_commit
+    from lakeindex.airflow.dag_plan import DagPlan
 
     feed.upsert(a="1")
     feed.upsert()
     assert len(feed.events()) == 1
     plan = DagPlan(feed.name, feed.table.uri, "", "r", "b", ("x",))
     run = {"instant": "20200101000000000", "noop": True, "stages": []}
-    assert tell_what_was_done(plan, run, {})["instant"] == "20200101000000000"  # no outlet is asked for
+    assert announce_commit(plan, run, {})["instant"] == "20200101000000000"  # no outlet is asked for
 
 
 def test_commits_are_told_in_the_order_in_which_they_were_completed() -> None:

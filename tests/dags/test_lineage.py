@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeindex.airflow.plan import DagPlan
+from lakeindex.airflow.dag_plan import DagPlan
 from lakeindex.pipeline import Stage, run_id_of
 from tests.builders import make_table
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pytest
 
-from lakeindex.airflow.plan import DagPlan
+from lakeindex.airflow.dag_plan import DagPlan
 from lakeindex.errors import (
     AccessDeniedError,
     ConflictError,

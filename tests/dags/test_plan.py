@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakeindex.airflow.dag_plan import DagPlan, make_plan
 from lakeindex.airflow.funnel import fates, funnel_text
-from lakeindex.airflow.plan import DagPlan, make_plan
 from lakeindex.airflow.tables import TableConf
 from lakeindex.errors import UsageError
 from lakeindex.pipeline import run_id_of

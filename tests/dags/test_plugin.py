@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import pytest
 
 import lakeindex
-from lakeindex.airflow.plan import DagPlan
+from lakeindex.airflow.dag_plan import DagPlan
 from lakeindex.pipeline import default_checkpoints
 from tests.unit.cli.tables import new_table
 from tests.unit.report.test_report import rows

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakeindex.airflow.plan import FIELDS, rendered
+from lakeindex.airflow.dag_plan import FIELDS, rendered
 from lakeindex.errors import UsageError
 
 SECRET = "a-password-of-prod"
@@ -153,7 +153,7 @@ def test_a_run_without_an_interval_says_so(name: str) -> None:
 
 
 def test_it_is_what_plans_a_run(tmp_path: Any) -> None:
-    from lakeindex.airflow.plan import plan_run
+    from lakeindex.airflow.dag_plan import plan_run
     from lakeindex.airflow.tables import TableConf
 
     (tmp_path / "2026-11-20.csv").write_text("id\n")

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from airflow.sdk import Asset, AssetAlias
 
+from lakeindex.airflow.dag_plan import DagPlan
 from lakeindex.airflow.funnel import fates, funnel_text
-from lakeindex.airflow.plan import DagPlan
 from lakeindex.errors import LakeIndexError, UsageError
 from lakeindex.storage.paths import file_uri, plain
 
@@ -77,7 +77,7 @@ def told_commits(events: Iterable[Any]) -> tuple[ToldCommit, ...]:
     return tuple(sorted(found.values(), key=lambda one: (one.point.ljust(17, "0"), one.instant)))
 
 
-def tell_what_was_done(plan: DagPlan, run: Mapping[str, Any], context: Mapping[str, Any]) -> dict[str, Any]:
+def announce_commit(plan: DagPlan, run: Mapping[str, Any], context: Mapping[str, Any]) -> dict[str, Any]:
     """Print the funnel, and say to the table's asset what was committed.
 
     The event goes to the outlet that is the table's asset, or to the alias :data:`TABLES_ALIAS`,

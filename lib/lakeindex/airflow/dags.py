@@ -22,9 +22,9 @@ from typing import Any, Final
 from airflow.sdk import DAG, AssetAlias, CronDataIntervalTimetable, Param, TriggerRule, task, task_group
 from airflow.sdk.exceptions import AirflowSkipException
 
-from lakeindex.airflow.assets import TABLES_ALIAS, tell_what_was_done
-from lakeindex.airflow.operator import PLAN_KEY, PLAN_TASK, RETRIES, SPARK_CONF, StageOperator, told_failures
-from lakeindex.airflow.plan import AS_THE_TABLE_SAYS, DagPlan, batch_of_run, plan_run
+from lakeindex.airflow.assets import TABLES_ALIAS, announce_commit
+from lakeindex.airflow.dag_plan import AS_THE_TABLE_SAYS, DagPlan, batch_of_run, plan_run
+from lakeindex.airflow.operator import PLAN_KEY, PLAN_TASK, RETRIES, SPARK_CONF, StageOperator, reporting_failures
 from lakeindex.airflow.tables import EXECUTIONS, LOCAL, SINGLE, TableConf, load_table
 from lakeindex.airflow.upsert_operator import ARGUMENTS, LakeIndexUpsertOperator
 from lakeindex.errors import UsageError
@@ -218,7 +218,7 @@ def _check_input_task(tables: Mapping[str, TableConf]) -> Any:
         table = tables[context["params"]["table"]] if by_hand else next(iter(tables.values()))
         batch_id = batch_of_run(ti.dag_id, ti.run_id, ti.map_index)
         may_skip = table.schedule is not None and not by_hand
-        with told_failures(context):
+        with reporting_failures(context):
             plan = plan_run(table, context, batch_id=batch_id, may_skip=may_skip).to_xcom()
         ti.xcom_push(key=PLAN_KEY, value=plan)
         return plan
@@ -232,7 +232,7 @@ def _summary_task() -> Any:
         """Print the funnel; say to the asset what was committed."""
         ti = context["ti"]
         plan = DagPlan.from_xcom(ti.xcom_pull(task_ids=PLAN_TASK))
-        return tell_what_was_done(plan, ti.xcom_pull(task_ids=str(Stage.MERGE_WRITE)), context)
+        return announce_commit(plan, ti.xcom_pull(task_ids=str(Stage.MERGE_WRITE)), context)
 
     return summary()
 
@@ -256,7 +256,6 @@ def tables_dag(folder: Path, root: Path, *, pool: str = "default_pool", at_once:
 
     Args:
         folder: where the tables' ``*.yaml`` files are.
-        root: what relative paths in them are relative to.
         pool: Airflow's pool for the spark-submits; it must exist.
         at_once: spark-submits of one run that run at once.
     """
@@ -276,13 +275,13 @@ def tables_dag(folder: Path, root: Path, *, pool: str = "default_pool", at_once:
         @task
         def find_tables(**context: Any) -> list[str]:
             """Names of the tables of this run."""
-            with told_failures(context):
+            with reporting_failures(context):
                 return table_names(folder, context["params"].get("tables"))
 
         @task(task_id=PLAN_TASK, multiple_outputs=True, map_index_template="{{ task.op_kwargs['table'] }}")
         def check_input(table: str, **context: Any) -> dict[str, Any]:
             """What the table's operator is given."""
-            with told_failures(context):
+            with reporting_failures(context):
                 return upsert_arguments(folder / f"{table}.yaml", root, context)
 
         @task_group(group_id="table")
@@ -376,8 +375,6 @@ def maintenance_dag(folder: Path, root: Path, *, schedule: str | None = None, at
     """The DAG.
 
     Args:
-        folder: where the tables' ``*.yaml`` files are.
-        root: what relative paths in them are relative to.
         schedule: when it runs by itself; None: only by hand.
         at_once: instances of one step that run at once.
     """
@@ -399,7 +396,7 @@ def maintenance_dag(folder: Path, root: Path, *, schedule: str | None = None, at
         @task
         def find_tables(**context: Any) -> list[str]:
             """Names of the tables of this run."""
-            with told_failures(context):
+            with reporting_failures(context):
                 return table_names(folder, context["params"].get("tables"))
 
         @task(multiple_outputs=False, map_index_template="{{ task.op_kwargs['table'] }}")
@@ -407,7 +404,7 @@ def maintenance_dag(folder: Path, root: Path, *, schedule: str | None = None, at
             """One step for one table."""
             if name == "check" and not context["params"].get("check"):
                 raise AirflowSkipException("the form does not ask for it")
-            with told_failures(context):
+            with reporting_failures(context):
                 return take_step(folder / f"{table}.yaml", root, name)
 
         @task_group(group_id="table")

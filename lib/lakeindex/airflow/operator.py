@@ -19,7 +19,7 @@ from airflow.providers.standard.hooks.subprocess import SubprocessHook
 from airflow.sdk import BaseOperatorLink
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-from lakeindex.airflow.plan import DagPlan
+from lakeindex.airflow.dag_plan import DagPlan
 from lakeindex.airflow.tables import LOCAL
 from lakeindex.errors import code_may_pass, described, in_our_words, may_pass, noted
 from lakeindex.model import IndexType
@@ -34,8 +34,8 @@ ERROR_KEY: Final = "lakeindex_error"
 
 
 @contextmanager
-def told_failures(context: Any) -> Iterator[None]:
-    """Leave what goes wrong inside as XCom, for the report tab, and fail the task as it deserves.
+def reporting_failures(context: Any) -> Iterator[None]:
+    """Push what goes wrong inside as XCom, for the report tab, and let the task fail for good or be tried again.
 
     Raises:
         AirflowFailException: trying again would not help.
@@ -135,7 +135,6 @@ class JobOperator(SparkSubmitOperator):
 
     Attributes:
         plan_task: the task that left the plan as XCom; None: this one.
-        plan_of_run: the run, once it is known.
     """
 
     operator_extra_links = (RunReportLink(), TableHistoryLink())
@@ -167,7 +166,7 @@ class JobOperator(SparkSubmitOperator):
         self.name = f"lakeindex {job} {plan.table}"
         said: dict[str, Any] | None = None
         cause: AirflowException | None = None
-        with told_failures(context):
+        with reporting_failures(context):
             files.delete(plan.checkpoints, error_file)  # an earlier attempt's, or it would be taken for this one's
             try:
                 self._run_job(plan, context)

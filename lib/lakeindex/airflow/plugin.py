@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from airflow.plugins_manager import AirflowPlugin
 
+from lakeindex.airflow.dag_plan import DagPlan
 from lakeindex.airflow.operator import ERROR_KEY, PLAN_KEY, PREFIX, base_path, history_url, report_url
-from lakeindex.airflow.plan import DagPlan
 from lakeindex.errors import LakeIndexError
 
 #: Plans that are looked through for the tables of a DAG; each run has one for every table.
@@ -76,9 +76,6 @@ class FailedTask:
 
     Attributes:
         map_index: which instance of it; -1 if it is not mapped.
-        url: the page of its log.
-        waits: whether it is tried again.
-        said: why it failed, if it said so.
     """
 
     task_id: str

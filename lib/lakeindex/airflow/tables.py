@@ -204,8 +204,6 @@ def read_tables(
     """The tables of a folder by name, sorted, and what is wrong with the files that are none.
 
     Args:
-        folder: where the ``*.yaml`` files are.
-        root: what relative paths in them are relative to.
         environ: where ``${NAME}`` is looked up; default: this process's environment.
 
     Raises:

@@ -7,9 +7,17 @@ from typing import Any, Final
 
 from airflow.sdk import AssetAlias
 
-from lakeindex.airflow.assets import TABLES_ALIAS, tell_what_was_done
-from lakeindex.airflow.operator import PLAN_KEY, RETRIES, RUN_SUMMARY, SPARK_CONF, WHOLE_RUN, JobOperator, told_failures
-from lakeindex.airflow.plan import DagPlan, refuse_backfill
+from lakeindex.airflow.assets import TABLES_ALIAS, announce_commit
+from lakeindex.airflow.dag_plan import DagPlan, refuse_backfill
+from lakeindex.airflow.operator import (
+    PLAN_KEY,
+    RETRIES,
+    RUN_SUMMARY,
+    SPARK_CONF,
+    WHOLE_RUN,
+    JobOperator,
+    reporting_failures,
+)
 from lakeindex.airflow.tables import LOCAL, SINGLE
 from lakeindex.errors import UsageError
 from lakeindex.model import BATCH_OPERATIONS, Operation
@@ -99,14 +107,14 @@ class LakeIndexUpsertOperator(JobOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:  # type: ignore[override] # Airflow takes the value as XCom
         """Run the upsert; the return value says what became of the rows."""
-        with told_failures(context):
+        with reporting_failures(context):
             plan = self.plan()
             refuse_backfill(plan, context)
             self.plan_of_run = plan
         context["ti"].xcom_push(key=PLAN_KEY, value=plan.to_xcom())
         self.conf = {**SPARK_CONF, **(self.conf or {})}
         self.submit_job_of(plan, WHOLE_RUN, context)
-        return tell_what_was_done(plan, self.read_left(plan, RUN_SUMMARY), context)
+        return announce_commit(plan, self.read_left(plan, RUN_SUMMARY), context)
 
     def plan(self) -> DagPlan:
         """The run, from the rendered arguments.

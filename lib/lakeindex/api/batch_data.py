@@ -99,7 +99,7 @@ def with_inputs(spec: RunSpec, data: BatchData, runner: Runner) -> RunSpec:
         return _with_pieces(spec, write_pieces(data, spec.checkpoints_uri, folder))
     import pyarrow as pa
 
-    from lakeindex.api.rows import rows_in
+    from lakeindex.api.given_rows import rows_in
 
     rows = rows_in(data)
     if isinstance(rows, pa.Table):
@@ -152,7 +152,7 @@ def schema_of(data: BatchData) -> pa.Schema:
         from lakeindex.runners.spark import frame_schema
 
         return frame_schema(data)
-    from lakeindex.api.rows import rows_in
+    from lakeindex.api.given_rows import rows_in
 
     return rows_in(data).schema
 

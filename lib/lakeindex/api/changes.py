@@ -147,7 +147,7 @@ def _opened(feed: BatchData) -> Any:
     """
     import pyarrow as pa
 
-    from lakeindex.api.rows import rows_in
+    from lakeindex.api.given_rows import rows_in
 
     paths = paths_in(feed)
     if paths is not None:

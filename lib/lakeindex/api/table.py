@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from lakeindex.api import looking, upkeep
+from lakeindex.api import looking, maintaining
 from lakeindex.api.arguments import (
     IndexArguments,
     RunnerArguments,
@@ -295,7 +295,7 @@ class LakeTable(TableOperations):
             options: ``hoodie.*`` and ``lakeindex.*`` options of the future writes.
             checkpoints: root of the run folders, for the error of the last runs' estimates.
         """
-        from lakeindex.api.rows import all_rows
+        from lakeindex.api.given_rows import all_rows
         from lakeindex.operations.advise import advise
 
         paths = paths_in(data)
@@ -320,8 +320,8 @@ class LakeTable(TableOperations):
     report = looking.report
     report_history = looking.report_history
     compare = looking.compare
-    rescale = upkeep.rescale
-    repair_keys = upkeep.repair_keys
+    rescale = maintaining.rescale
+    repair_keys = maintaining.repair_keys
 
     @in_its_stores
     def history(self) -> History:
@@ -496,9 +496,9 @@ class LakeTable(TableOperations):
             force: consider every pending instant of another writer dead.
             options: ``hoodie.*`` and ``lakeindex.*`` options.
         """
-        from lakeindex.operations import table_services as cleaning
+        from lakeindex.operations import table_services
 
-        return cleaning.clean(self.uri, keep_commits, parse_options(options or {}), dry_run=dry_run, force=force)
+        return table_services.clean(self.uri, keep_commits, parse_options(options or {}), dry_run=dry_run, force=force)
 
     @in_its_stores
     def archive(
@@ -517,9 +517,11 @@ class LakeTable(TableOperations):
             force: consider every pending instant of another writer dead.
             options: ``hoodie.*`` and ``lakeindex.*`` options.
         """
-        from lakeindex.operations import table_services as cleaning
+        from lakeindex.operations import table_services
 
-        return cleaning.archive(self.uri, keep_commits, parse_options(options or {}), dry_run=dry_run, force=force)
+        return table_services.archive(
+            self.uri, keep_commits, parse_options(options or {}), dry_run=dry_run, force=force
+        )
 
     @in_its_stores
     def maintain(
@@ -540,12 +542,12 @@ class LakeTable(TableOperations):
             options: ``hoodie.*`` and ``lakeindex.*`` options.
             checkpoints: root of the run folders; by default ``<table>.lakeindex`` beside the table.
         """
-        from lakeindex.operations import maintain as maintaining
+        from lakeindex.operations import maintain
 
         where, runner = run_folders(checkpoints, self.uri), chosen_runner(0, {})
         named = names_of(steps, "steps")
-        wanted = maintaining.UNASKED if named is None else named
-        return maintaining.maintain(self.uri, where, runner, option_texts(options or {}), wanted)
+        wanted = maintain.UNASKED if named is None else named
+        return maintain.maintain(self.uri, where, runner, option_texts(options or {}), wanted)
 
 
 @door

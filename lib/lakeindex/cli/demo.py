@@ -67,11 +67,7 @@ def first_days() -> pa.Table:
 
 
 def seventh_day() -> tuple[pa.Table, dict[str, int]]:
-    """What is heard on the seventh day, and what must become of its rows.
-
-    Returns:
-        The batch, and its rows by what must happen to them.
-    """
+    """What is heard on the seventh day, and what must become of its rows."""
     numbers = np.arange(A_DAY, dtype=np.int64)
     known = numbers[numbers % _FIFTY != _FORGOTTEN]
     new = _orders(6, numbers[:1000], "placed")
@@ -154,7 +150,6 @@ def play(folder: Path | None, tell: Tell) -> DemoResult:
     """Make a table, load it, change it, look at it.
 
     Args:
-        folder: where; a new temporary folder if there is none.
         tell: called with the name of a step when it is done, and what it did.
 
     Raises:

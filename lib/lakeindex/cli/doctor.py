@@ -231,8 +231,6 @@ def examine(uri: str | None = None, *, spark: bool = False, write: bool = False)
 
     Args:
         uri: a table's folder, which need not be there yet.
-        spark: also start Spark.
-        write: also write, list and delete a probe below ``uri``.
     """
     return Diagnosis(tuple(_checks(uri, spark=spark, write=write)))
 
@@ -257,7 +255,6 @@ def check_java(pyspark: str | None, environ: Mapping[str, str] | None = None) ->
 
     Args:
         pyspark: the version that is installed, None if none is.
-        environ: where to look; by default this process's environment.
     """
     try:
         home = find_java_home(environ=environ)
@@ -380,7 +377,6 @@ def check_place(uri: str, *, write: bool) -> Iterator[Check]:
 
     Args:
         uri: a table's folder, which need not be there yet.
-        write: also write, list and delete a probe below it.
     """
     try:
         store = open_storage(uri)
@@ -433,7 +429,6 @@ def probe(store: Storage, path: str) -> Iterator[Check]:
     """Create, create again, read, list, and delete an object; look at the time the store gives it.
 
     Args:
-        store: where.
         path: the object's path; it must not be there.
     """
     text = b"written by lakeindex doctor"

@@ -64,7 +64,6 @@ class BatchSample:
 
     Attributes:
         rows: rows of the whole batch; an estimate where files do not say.
-        sampled_rows: rows looked at.
         keys: distinct keys among them by partition, ascending by UTF-8 bytes.
     """
 
@@ -95,7 +94,6 @@ def sample_batch(batch: pa.Table | Sequence[str], schema: pa.Schema, spec: KeySp
 
     Args:
         batch: an Arrow table, or files, folders and patterns.
-        spec: how keys are made.
         config: format of the files.
 
     Raises:
@@ -167,8 +165,6 @@ class TableSample:
     """Live files in the scope of a batch, and what is known of them.
 
     Attributes:
-        files: all files in scope.
-        footers: footers of those that are known, by path.
         uncached: files in scope whose footers are not cached.
         key_share: the key column's share of a file's bytes.
         where: of cached files, the side file that has their filter.
@@ -250,7 +246,6 @@ class Pairs:
         possible: (key, file) pairs without pruning, of known files.
         by_file: pairs after range pruning, by path of a known file.
         hits: pairs that a filter may hold, by path of a file whose filter was probed.
-        fpp: false-positive probability of those filters.
         saturated: of them, filters too full to tell.
         without_filter: of the files to probe, those without a filter that can be used.
     """
@@ -350,9 +345,6 @@ class SampledScope:
     """A batch, the files it is compared with, and what came of the sample.
 
     Attributes:
-        batch: the keys.
-        table: the files in scope.
-        pairs: the sample's pairs.
         is_global: the scope is the whole table.
     """
 
@@ -533,7 +525,6 @@ def advise(
 
     Args:
         batch: an Arrow table, or files, folders and patterns: a typical batch.
-        options: ``hoodie.*`` and ``lakeindex.*`` options of the future writes.
         checkpoints: where run folders are, for the error of the last runs.
 
     Raises:

@@ -213,7 +213,6 @@ class TableRows:
 
     Attributes:
         values: of an update, the new values by column, as the caller gave them.
-        runner: schedules the tasks.
     """
 
     runner: Runner
@@ -254,7 +253,7 @@ class TableRows:
 
 @dataclass(frozen=True)
 class _Recheck:
-    """Nobody has committed a row since a snapshot that would have been chosen, too."""
+    """Makes sure that no row that would have been chosen, too, was committed since a snapshot."""
 
     read: ReadSpec
     where: str
@@ -325,7 +324,7 @@ def _by_path(opened: BoundTable, predicate: Predicate) -> _ByPath | None:
 
 @dataclass(frozen=True)
 class _ByPath:
-    """Chooses the partitions whose rows all meet a condition. The others' rows do not, none of them."""
+    """Chooses the partitions of which all rows meet a condition. No row of the others meets it."""
 
     predicate: Predicate
     spec: KeySpec

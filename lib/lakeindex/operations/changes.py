@@ -253,11 +253,7 @@ class ChangesPlan:
     """File groups that differ between two states.
 
     Attributes:
-        table: the table.
         timeline: as it was listed.
-        rows: columns of a row that are read.
-        schema: columns that are given out.
-        pairs: the file groups.
         across_partitions: a row may have moved to another partition.
     """
 
@@ -385,7 +381,6 @@ def write_changes(uri: str, out: str, request: ChangesRequest) -> ChangesSummary
 
     Args:
         out: a path, or a URL (then the file is spooled to local disk and put in one piece).
-        request: which changes.
 
     Raises:
         TableError: no table, or one that is not read; a damaged file, by name.

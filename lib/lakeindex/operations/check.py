@@ -140,7 +140,7 @@ def _strange_names(table: Table, timeline: Timeline) -> Iterator[Violation]:
 
 
 def _incomplete(table: Table, timeline: Timeline) -> Iterator[Violation]:
-    """Completed instants whose requested file is gone: Hudi's archiver and rollbacks stumble over them.
+    """Completed instants whose requested file is gone: Hudi's archiver and rollbacks fail on them.
 
     One that is archived already is none of them: whoever archived it was killed,
     and the next archiving deletes the rest.
@@ -288,7 +288,6 @@ class Committed:
     """What the active commits say was written.
 
     Attributes:
-        by_path: every base file, by path.
         live: the newest slice of each group, by (partition path, file id).
     """
 
@@ -334,7 +333,7 @@ def _missing(table: Table, snapshot: Snapshot, committed: Committed) -> Iterator
 
 
 def _misled(table: Table, snapshot: Snapshot) -> Iterator[Violation]:
-    """What readers that list files from the metadata table would not find, or in vain."""
+    """Files that readers who list them from the metadata table would miss, or look for in vain."""
     metadata = metadata_table_of(table.storage, table.properties)
     if metadata is None:
         return
@@ -427,7 +426,6 @@ def check_table(uri: str, runner: Runner | None = None, *, deep: bool = False) -
     """Check every invariant.
 
     Args:
-        uri: the table, of any version that is read.
         runner: schedules the files on threads of this process; by default one a core.
         deep: compare every page of every file, superseded ones too, with its checksums.
 
@@ -493,7 +491,7 @@ _OF_FILE: Final = frozenset({Broken.ROWS, Broken.STATISTICS, Broken.KEY_RANGE, B
 
 
 def _with_writer(violation: Violation, committed: Committed) -> Violation:
-    """The violation with whose it is, where it is about a file: its commit says who wrote it."""
+    """A violation about a file with the file's writer, which its commit names."""
     written = committed.by_path.get(violation.culprit)
     if written is None or violation.kind not in _OF_FILE:
         return violation

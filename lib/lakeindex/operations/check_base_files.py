@@ -56,7 +56,7 @@ KeyHashes = npt.NDArray[np.uint64]
 
 
 def hashes_of(keys: pa.Array) -> KeyHashes:
-    """A 64-bit hash of each key: two 32-bit hashes, one seeding nothing of the other."""
+    """A 64-bit hash of each key, of two independent 32-bit hashes."""
     high = murmur(keys, 0).view(np.uint32).astype(np.uint64)
     low = murmur(keys, _SECOND_SEED).view(np.uint32).astype(np.uint64)
     return (high << np.uint64(32)) | low
@@ -101,17 +101,13 @@ class FileTask:
     """One live base file to check.
 
     Attributes:
-        uri: the table.
         file: the file as listed.
         written: what its commit says; None if it was archived.
-        timeline: which instants are visible.
-        schema: the table's columns.
         keys: how keys are made; None if they are not to be made anew.
         virtual: the same, of a table whose rows do not store them; None: they do, or it is not known.
         stores_keys: rows have meta columns.
         may_lie_elsewhere: rows may lie in another partition than their columns say: under a global index an update
             can leave a row where it is (``hoodie.bloom.index.update.partition.path=false``).
-        hashes: where to leave the hashes of the file's keys.
         index: the index in force, if there is one; one that places keys is asked whether each is where it belongs.
         columns: the columns that the table had when we wrote the file; empty if that is not known.
     """
@@ -495,7 +491,6 @@ class UniqueTask:
     Attributes:
         uri: the table.
         scope: what they make up together, for messages.
-        files: the files, and where the hashes of their keys are.
         virtual: how the keys of stored rows are made; None: they are stored.
     """
 

@@ -65,7 +65,7 @@ class Violation:
 
     @property
     def told(self) -> str:
-        """The message, and whose it is if not ours."""
+        """The message, and the file's writer if that was not lakeindex."""
         return f"{self.message} (by its writer, not by lakeindex)" if self.writer is Writer.OTHER else self.message
 
     @staticmethod

@@ -43,7 +43,7 @@ TRIES: Final = 5
 
 
 def read_consistently(uri: str, read: Callable[[Table, Timeline], _T], *, use_metadata: bool = True) -> _T:
-    """Open a table, list its timeline, and read; anew if that fails and the timeline is another one by now.
+    """Open a table, list its timeline, and read; again if that fails and the timeline has changed meanwhile.
 
     A rollback, a clean or an archiving removes files that a reader has listed. Each of them changes the timeline before
     it removes anything, so an error beside an unchanged timeline is damage, and raised as it is; a stored index says
@@ -80,7 +80,7 @@ def read_consistently(uri: str, read: Callable[[Table, Timeline], _T], *, use_me
 
 
 def has_other_timeline(uri: str, timeline: Timeline) -> bool:
-    """Whether the table's timeline is another one than when it was listed: what is gone since is no damage."""
+    """Whether the table's timeline has changed since it was listed: then a file that is missing is no damage."""
     return Table.at(uri).load_timeline() != timeline
 
 
@@ -90,8 +90,6 @@ def streamed(
     """The rows of a plan; of a new one, if other writers take away what is read and nothing was given out yet.
 
     Args:
-        plan: what is read.
-        batches: reads one.
         again: makes a new plan; None: readers come back to this one.
 
     Raises:

@@ -123,11 +123,8 @@ def create_or_find(
     """Make an empty table; a table that is there is left as it is if it is the one that would be made.
 
     Args:
-        uri: as of :func:`create_empty`.
-        given: as of :func:`create_empty`.
         exists: ``error``: a table that is there is an error in any case.
         named: names of the options that were given; others are not compared.
-        **arguments: as of :func:`create_empty`.
 
     Raises:
         TableExistsError: there is another table; the message has every difference.
@@ -363,9 +360,7 @@ def check_same_table(table: Table, spec: CreateSpec, columns: pa.Schema, named: 
     key encoding and version if they were asked for: a table may have been migrated since it was made.
 
     Args:
-        table: what is there.
         columns: its columns, as a new table would have them.
-        named: names of the options that were given.
 
     Raises:
         TableExistsError: it is another one; the message has every difference.

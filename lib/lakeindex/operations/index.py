@@ -145,7 +145,6 @@ class OpenedIndex(BoundTable):
 
     Attributes:
         spec: the command as a run; its folder is removed afterwards.
-        session: the index.
     """
 
     spec: RunSpec
@@ -186,7 +185,6 @@ def on_index(
     Args:
         checkpoints: where a folder for working data may be made; it is removed at the end.
         index_type: which index; by default the one that the table is bound to.
-        options: ``hoodie.*`` and ``lakeindex.*`` options.
 
     Raises:
         TableNotFoundError: no table.
@@ -271,8 +269,6 @@ def build_index(
 
     Args:
         checkpoints: where a folder for working data may be made; it is removed at the end.
-        index_type: which index; by default the one that the table is bound to.
-        options: ``hoodie.*`` and ``lakeindex.*`` options.
 
     Raises:
         OptionError: the metadata table keeps it.

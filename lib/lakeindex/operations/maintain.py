@@ -104,7 +104,6 @@ def maintain(
     Args:
         checkpoints: where a folder for working data may be made; it is removed at the end.
         options: ``hoodie.*`` and ``lakeindex.*`` options.
-        steps: which steps.
 
     Raises:
         UsageError: a step that there is not; or the checkpoints' root is a table, or holds one.

@@ -86,15 +86,7 @@ class _Done:
 
 @dataclass(frozen=True, slots=True)
 class _Switch:
-    """A change of the index that leaves the files as they are.
-
-    Attributes:
-        table: the table.
-        before: the index it has.
-        target: the index it shall have.
-        pairs: options of the call.
-        force: consider every pending instant of another writer dead.
-    """
+    """A change of the index that leaves the files as they are."""
 
     table: Table
     before: IndexSpec
@@ -116,11 +108,8 @@ def migrate_index(
     """Give a table another index.
 
     Args:
-        index_type: the index it shall have.
         checkpoints: where a folder for working data may be made.
         options: ``hoodie.*`` and ``lakeindex.*`` options; those that are bound with the index are bound anew.
-        dry_run: check what can be checked, and change nothing.
-        force: consider every pending instant of another writer dead.
 
     Raises:
         OptionError: an option that has no meaning with the index.

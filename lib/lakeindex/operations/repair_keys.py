@@ -92,7 +92,6 @@ class _ValuesTask:
     Attributes:
         row_group: int [n].
         row: int [n], in the row group.
-        names: columns.
         kinds: the types that they have in the table; None: a text.
     """
 
@@ -122,7 +121,6 @@ class DoubledKeys:
 
     Attributes:
         keep: which of its rows stays; None: as the table's own merging would choose.
-        runner: schedules the tasks.
         kept: which, as of the last look.
         scope: where a key must be unique, ``partition`` or ``table``, as of the last look.
         shown: the first of the keys, as of the last look.

@@ -1,12 +1,13 @@
-"""Change the number of buckets of a table, or make a bucket table of another:
-one replacecommit that rewrites whole partitions.
+"""Change the number of buckets of a table, or make a bucket table of another: one replacecommit that rewrites whole
+partitions.
 
-Rows keep everything, also their commit time and sequence number; only the file's name changes, as in Hudi's clustering.
-The count in force changes in the same instant (see :mod:`lakeindex.table.index_changes`). Before it is published, the
-digest of all rows as they were read is compared with that of all rows as they are read back from the new files.
+Rows keep everything, also their commit time and sequence number; only the file's name changes, as in Hudi's
+clustering. The count in force changes in the same instant (see :mod:`lakeindex.table.index_changes`). Before it is
+published, the digest of all rows as they were read is compared with that of all rows as they are read back from the
+new files.
 
-Every step can be killed: the run has one id, made from what is asked of which state,
-so that the same command goes on with the same plan and the same pieces.
+Every step can be killed: the run's id is made from the request and the table's state, so that the same command
+continues with the same plan and the same pieces.
 """
 
 from __future__ import annotations
@@ -52,11 +53,7 @@ def rescale_table(
         partitions: or counts of some partitions that are there.
         config: file encoding, lease, waiting times, metadata table policy;
             the options of the index if nothing is bound yet.
-        dry_run: say what would be rewritten, and do nothing.
         force: consider every pending instant of another writer dead.
-
-    Returns:
-        What was done; ``noop`` if the table was so already.
 
     Raises:
         UsageError: not a bucket table, no such partition, or neither or both of the counts are given.
@@ -102,9 +99,6 @@ def migrate_to_buckets(
 
     Args:
         layout: its buckets; without fields, all fields of the record key are hashed.
-        config: as for :func:`rescale_table`.
-        dry_run: say what would be rewritten, and do nothing.
-        force: consider every pending instant of another writer dead.
 
     Raises:
         UsageError: it is a bucket table already.
@@ -136,15 +130,8 @@ def switch_index(
     It is a replacecommit that replaces nothing, so that the change has an instant, and goes back with it.
 
     Args:
-        table: the table, bound.
         snapshot: its state, on which the caller has made sure that the index fits (unique keys, a store that is built).
-        spec: the index from now on.
-        config: lease, waiting times, metadata table policy.
-        force: consider every pending instant of another writer dead.
         notes: what was done to other writers' instants, for the summary; grows, also if this raises.
-
-    Returns:
-        The instant.
 
     Raises:
         UsageError: to BUCKET: that needs a rewrite.

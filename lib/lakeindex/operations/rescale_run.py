@@ -85,9 +85,7 @@ class SplitTask:
     """Take one old base file apart.
 
     Attributes:
-        table_uri: the table.
         schema: its columns, without meta columns.
-        old: the file.
         layout: where keys belong from now on.
         target: the object to write, without its ending.
     """
@@ -104,7 +102,6 @@ class SplitFile:
     """An old base file that was taken apart.
 
     Attributes:
-        old: the file.
         pieces: bucket -> its rows.
         digest: of all rows, without the file's name.
     """
@@ -121,10 +118,6 @@ class BuildTask:
     Attributes:
         table_uri: the table.
         table_name: for the Avro schema in the footer.
-        schema: the table's columns, without meta columns.
-        config: how files are encoded.
-        new: the file to write.
-        pieces: its rows.
         record: where to leave what was written.
     """
 

@@ -93,8 +93,6 @@ def clean(
 
     Args:
         keep_commits: commits whose files stay readable, 1 or more; default ``hoodie.cleaner.commits.retained``.
-        config: lease, waiting times, metadata table policy.
-        dry_run: only report what would be removed.
         force: take other writers' pending instants for dead.
 
     Raises:
@@ -135,7 +133,6 @@ def archive(
     Args:
         keep_commits: commits that stay, 1 or more; default ``hoodie.keep.min.commits``.
         config: lease, waiting times, metadata table policy, and how many commits cleaning keeps.
-        dry_run: only report what would be removed.
         force: take other writers' pending instants for dead.
 
     Raises:
@@ -211,8 +208,6 @@ def rollback_table(
 
     Args:
         instant: the newest completed write, or a pending one whose writer is dead.
-        config: lease, waiting times, metadata table policy.
-        force: consider every pending instant of another writer dead.
 
     Raises:
         UsageError: there is no such write, or it is completed and not the newest.

@@ -1,8 +1,8 @@
 """The table after the writes that were completed up to a point in time, whatever their instants.
 
-Whoever reads a feed up to a point has seen what was completed then. Where the timeline says when writes were completed
-(tables of version 8 and later), a write with a smaller instant that was completed later is part of what comes next;
-elsewhere instants tell.
+Who reads a feed up to a point has seen what was completed by then. Where the timeline says when writes were completed
+(tables of version 8 and later), a write with a smaller instant that was completed later belongs to the next feed;
+elsewhere instants decide.
 """
 
 from __future__ import annotations
@@ -74,9 +74,7 @@ def named_point(table: Table, timeline: Timeline, text: str, name: str) -> str:
     """The instant time that a text stands for.
 
     Args:
-        timeline: as it was just listed.
         text: an instant or ISO time.
-        name: of the argument.
 
     Raises:
         UsageError: neither, or one that the history does not reach; which instant is the earliest is said.
@@ -93,9 +91,7 @@ def state_at(table: Table, timeline: Timeline, point: str, name: str) -> Snapsho
     """The table after all writes that were completed up to a point.
 
     Args:
-        timeline: as it was just listed.
         point: an instant time; that of a write stands for its completion.
-        name: of the argument, for messages.
 
     Raises:
         UsageError: files of then were cleaned away; which instant is the earliest is said.

@@ -22,9 +22,6 @@ class WrittenSlice:
     """A base file as the commit that wrote it describes it.
 
     Attributes:
-        file: the file.
-        stat: what the commit says of it.
-        instant: the commit.
         digest: of its footer, if the commit says.
         is_ours: lakeindex wrote it, which says so in its commits.
     """

@@ -25,11 +25,9 @@ class Option:
     """One option: the name users write, the field it sets, how its text is read, and what is valid.
 
     Attributes:
-        key: the name.
         field: field of the area's class; of a core option, of the write's or the table's configuration.
         parse: value of a text; raises ValueError for what it does not know.
         valid: valid texts, in words.
-        text: the meaning.
         bound: all writers must agree on it; it is bound when the table is created.
         bound_default: text that is bound if the option is not given.
         area: class that has the field; None: the write's or the table's configuration.

@@ -61,7 +61,6 @@ class CsvFormat:
     """How CSV files are written.
 
     Attributes:
-        delimiter: stands between two fields; one character.
         quote: stands around fields that hold it, the delimiter or an end of line, and is doubled inside; empty: none.
         nulls: fields without quotes that are null.
         header: whether the first row names the columns; otherwise they are the table's, in order.

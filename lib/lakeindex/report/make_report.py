@@ -57,13 +57,7 @@ _WAITED_SHARE: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that stands out, as full sentences.
-
-    Attributes:
-        what: what it is.
-        cause: why it is likely so.
-        cure: what to do about it.
-    """
+    """Something that stands out, as full sentences."""
 
     what: str
     cause: str
@@ -309,9 +303,6 @@ def _of_past(report: RunReport) -> Iterator[Finding]:
 
 def build_report(checkpoints_uri: str, run_id: str, table: str, run: RunSummary | None = None) -> RunReport:
     """The report of a finished run.
-
-    Args:
-        run: its summary, if the caller has it; else it is read.
 
     Raises:
         UsageError: the run has not finished, or there is no such run.

@@ -40,7 +40,6 @@ class Failures:
     Attributes:
         logs: where the log of each is.
         errors: what some said: class, message, culprit, hint, whether it may pass, and the task as ``stage``.
-        waits: whether all of them are tried again.
     """
 
     logs: tuple[Link, ...] = ()

@@ -54,8 +54,6 @@ class Column:
     """A column of a grid.
 
     Attributes:
-        align: where its texts are.
-        style: of its texts, on a terminal.
         most: columns that it may have on a terminal.
         least: columns that it may be folded to; without, it is folded only where nothing else makes room.
         spare: if a terminal is too narrow, the columns with the greatest go first; with 0 it stays.
@@ -74,8 +72,6 @@ class Grid:
     """A table without lines, of marked texts.
 
     Attributes:
-        columns: of it.
-        headed: whether the columns' names are shown.
         rows: grow by :meth:`add_row`.
     """
 

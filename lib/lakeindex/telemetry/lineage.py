@@ -87,9 +87,6 @@ def lineage_facets(
 
     Args:
         inputs: files, folders and ``*`` patterns of the batch.
-        summary: what the run did, if it did something.
-        schema: the table's columns, if they are known.
-        error: why the run failed, if it did.
     """
     run_facets: dict[str, Any] = {
         "processing_engine": processing_engine_run.ProcessingEngineRunFacet(VERSION, "lakeindex", producer=PRODUCER)

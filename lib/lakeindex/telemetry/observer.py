@@ -1,4 +1,4 @@
-"""Watch a run from outside: whatever metrics and lineage do, the run's own outcome stays what it is."""
+"""Tell metrics and lineage of a run. Whatever goes wrong in them, the run's own outcome stays the same."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeindex.airflow.plan import make_plan
+from lakeindex.airflow.dag_plan import make_plan
 from lakeindex.airflow.tables import TableConf
 from lakeindex.api.table import LakeTable
 from lakeindex.commit.run_records import RunIdentity

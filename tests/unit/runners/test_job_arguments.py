@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import lakeindex
-from lakeindex.airflow.plan import DagPlan
+from lakeindex.airflow.dag_plan import DagPlan
 from lakeindex.model import Operation
 from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec

@@ -127,7 +127,7 @@ def test_rows_that_take_the_place_of_others_are_known_in_every_form(tmp_path: Pa
 
 def test_what_was_written_as_it_came_still_is(tmp_path: Path) -> None:
     """Entries of older releases know a batch in memory by the bytes of its Arrow files."""
-    from lakeindex.api.rows import RowStream, rows_in
+    from lakeindex.api.given_rows import RowStream, rows_in
 
     odd = ROWS.set_column(3, "v", ROWS["v"].cast(pa.string_view())).set_column(0, "id", ROWS["id"].dictionary_encode())
     stream = rows_in(odd.to_reader())

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeindex.api.rows import RowStream, rows_in
+from lakeindex.api.given_rows import RowStream, rows_in
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import InputError
 from lakeindex.run import row_pieces

@@ -26,7 +26,7 @@ from lakeindex.errors import REPAIR_KEYS, InvariantError, OptionError
 from lakeindex.options.parse import parse_options
 
 if TYPE_CHECKING:
-    from lakeindex.api.upkeep import KeepName
+    from lakeindex.api.maintaining import KeepName
     from lakeindex.operations.index import IndexVerified
     from lakeindex.operations.metadata import MetadataVerified
 

@@ -151,7 +151,7 @@ def _is_no_place(name: str) -> bool:
 
 
 def _look_at(uri: str, *, size: bool) -> FoundTable:
-    """One table; one that is broken says why, and holds nobody up."""
+    """Examine one table; of a broken one the result says why, and nothing is raised."""
     try:
         table = Table.at(uri)
         timeline = table.load_timeline()

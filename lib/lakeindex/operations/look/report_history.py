@@ -69,13 +69,13 @@ class _Size:
         self.bytes = self.small = self.unknown = 0
 
     def put(self, group: tuple[str, str], size: int | None) -> None:
-        """A live file of this size; None: it was one, and nobody knows its size."""
+        """Add a live file, or replace it; None: its size is not known."""
         self.take(group)
         self.groups[group] = size
         self._count(size, 1)
 
     def take(self, group: tuple[str, str]) -> None:
-        """It was not there."""
+        """Remove a file, if it is there."""
         if group in self.groups:
             self._count(self.groups.pop(group), -1)
 
@@ -133,7 +133,7 @@ class _Sizes:
 
 
 def _told(storage: Storage, runs: Storage, instant: Instant, metadata: CommitMetadata) -> tuple[str, RunSummary] | None:
-    """What the run of a commit took, and where that stands; None if it stands nowhere."""
+    """What the run of a commit took, and where that is recorded; None if it is recorded nowhere."""
     run_id, batch_id = metadata.extra_metadata.get(RUN_KEY), metadata.extra_metadata.get(BATCH_KEY)
     if run_id and (left := _left(runs, run_id, instant.time)) is not None:
         return RUN_FOLDER, left

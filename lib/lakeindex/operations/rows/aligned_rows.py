@@ -52,7 +52,6 @@ def aligned_row_groups(source: pq.ParquetFile, file: BaseFile, schema: pa.Schema
     """Row groups of a base file.
 
     Args:
-        file: which it is, for messages.
         schema: columns wanted, see :func:`row_schema`; those that the file lacks come out null.
 
     Raises:
@@ -68,9 +67,7 @@ def aligned_batches(
     """Rows of one row group, 65,536 at most at a time: what is decoded is never the whole of it.
 
     Args:
-        file: which it is, for messages.
         schema: columns wanted; those that the file lacks come out null.
-        use_threads: decode columns at the same time.
 
     Raises:
         TableCorruptError: a page cannot be decoded, or a column does not convert.
@@ -82,7 +79,7 @@ def aligned_batches(
 
 
 def stored_names(source: pq.ParquetFile, schema: pa.Schema) -> list[str]:
-    """Those of some columns that a file has; one at least, as rows without columns are not counted."""
+    """The columns of a schema that a file has; at least one, because rows without columns are not counted."""
     stored = frozenset(source.schema_arrow.names)
     return [name for name in schema.names if name in stored] or [RECORD_KEY]
 

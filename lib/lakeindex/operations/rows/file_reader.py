@@ -68,7 +68,7 @@ class Tally:
     rows: int = 0
 
     def add(self, other: Tally) -> None:
-        """Count what another one counted."""
+        """Add the counts of another tally."""
         for name in self.__dataclass_fields__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
@@ -78,13 +78,11 @@ class ReadSpec:
     """How base files are read; a task can carry it.
 
     Attributes:
-        uri: the table.
         schema: columns to return.
         inner: columns to read: those, and what conditions and the order of the rows need.
         predicate: the condition; None: all rows.
         keys: record keys, distinct, ascending by UTF-8 bytes, where rows are found by key; else None.
         later: rows must be of one of these writes; None: of any.
-        config: options.
         virtual: how the keys of stored rows are made; None: they are stored, or not asked for.
     """
 
@@ -103,11 +101,7 @@ class FileReader:
     """The chosen rows of one file.
 
     Attributes:
-        spec: how it is read.
-        storage: the table's folder.
-        file: the file.
         rows: the keys to look for, by their numbers, ascending; None: its rows are compared with the condition only.
-        tally: what was read so far.
     """
 
     spec: ReadSpec
@@ -130,9 +124,6 @@ class FileReader:
 
     def tables(self, *, use_threads: bool = True) -> Iterator[pa.Table]:
         """Rows with the plan's columns; tables without rows are left out.
-
-        Args:
-            use_threads: decode columns at the same time.
 
         Raises:
             TableCorruptError: the file is missing or cannot be read.
@@ -255,7 +246,6 @@ class FileAsk:
     """One file, and the keys to look for in it.
 
     Attributes:
-        file: the base file.
         rows: int64, ascending: which of the keys; None: all of them.
         cached_in: the side file of the footer cache that has its filter; None if its footer is not cached.
     """
@@ -322,7 +312,7 @@ def _keys_of(spec: ReadSpec) -> pa.Array:
 
 
 def _held(bloom: BloomFilter | None, keys: pa.Array, rows: RowNumbers) -> RowNumbers:
-    """Those of some keys, by their numbers, that a filter may hold."""
+    """The keys that a filter may hold, by their numbers."""
     if bloom is None:
         return rows
     return rows[filter_candidates(bloom, string_buffers(keys.take(pa.array(rows))), 0, len(rows))]
@@ -337,7 +327,7 @@ def _by_footer(spec: ReadSpec, keys: pa.Array, footer: Footer, rows: RowNumbers)
 
 
 def _newer(rows: pa.Table, later: LaterWrites) -> pa.Table:
-    """Those of some rows, with their ``_hoodie_commit_time``, that one of these writes has written."""
+    """The rows that one of these writes wrote, as their ``_hoodie_commit_time`` says."""
     times = rows.column(COMMIT_TIME)
     old = pc.equal(pc.binary_length(times), _OLD_TIME_DIGITS)
     comparable = pc.if_else(old, pc.binary_join_element_wise(times, "999", ""), times)
@@ -354,8 +344,6 @@ class PieceReader:
     """Reads the files of a plan by their numbers, in another process.
 
     Attributes:
-        spec: how they are read.
-        files: the files, with the keys to look for.
         options: of the stores; they are shown nowhere.
     """
 

@@ -43,11 +43,8 @@ class KeyScope:
     """Where keys are looked for.
 
     Attributes:
-        past: the table as it is read.
-        index: the index that is asked.
         files: live files in scope.
         partition: the only partition in scope; None for all.
-        config: options.
     """
 
     past: PastTable
@@ -98,9 +95,7 @@ def plan_files(scope: KeyScope, keys: pa.Array, runner: Runner) -> Plan:
     """Ask the index.
 
     Args:
-        scope: where to look.
         keys: distinct keys, ascending by UTF-8 bytes.
-        runner: for indexes that need an engine.
 
     Raises:
         StorageError: the store of the index cannot be reached.
@@ -245,7 +240,7 @@ def _is_covered(file: BaseFile, coverage: Mapping[Group, CoveredFile] | None) ->
 
 
 def _remove(folder: str) -> None:
-    """What an engine worked out for this look-up is of no use to anybody else."""
+    """Delete what an engine computed for this look-up: nothing else can use it."""
     store = storage_at(folder)
     for one in store.list(""):
         store.delete(one.path)

@@ -47,7 +47,6 @@ class KeyForm:
 
     Attributes:
         spec: how they are made; None: that is not known, and texts are taken as they come.
-        schema: the table's columns.
     """
 
     spec: KeySpec | None
@@ -131,7 +130,7 @@ class KeyForm:
 
 
 def _typed(given: Sequence[Any] | pa.ChunkedArray, kind: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
-    """Values in the type of their column; each may come in another one."""
+    """Values, converted to the type of their column."""
     if isinstance(given, pa.ChunkedArray):
         return given if kind is None else given.cast(kind)
     if kind is None:
@@ -146,7 +145,6 @@ def key_set(keys: KeySet, form: KeyForm) -> pa.Array:
         keys: texts as they are stored; values of the key's columns, a dict or (of a composite key) a tuple; a list of
             these; Arrow strings or integers; a table with the column ``_hoodie_record_key``, with the columns of the
             key, or with one column only; a path object: see :func:`keys_of_file`.
-        form: of the table's keys.
 
     Raises:
         InputError: no such column, a null, a type that is no key, or a text that is none of the table.

@@ -74,11 +74,7 @@ _PLAIN: Final = (
 
 
 def path_facts(path: str, spec: KeySpec, schema: pa.Schema) -> dict[Path, Bounds]:
-    """What is known of the partition fields of all rows of a partition.
-
-    Args:
-        spec: how the table makes paths.
-    """
+    """What is known of the partition fields of all rows of a partition."""
     fields = spec.partition_fields
     levels = path.split("/") if len(fields) > 1 or spec.url_encode else [path]
     if len(levels) != len(fields):
@@ -136,9 +132,6 @@ class FooterStatistics:
     """What one footer says of a condition's columns, by row group.
 
     ``metadata.schema`` is not asked for: it and the metadata keep each other (:mod:`lakeindex.files.footers`).
-
-    Args:
-        file: the file, of which the footer is parsed.
     """
 
     def __init__(self, file: pq.ParquetFile, predicate: Predicate) -> None:

@@ -181,7 +181,7 @@ class _Planner:
 
     @property
     def are_virtual(self) -> bool:
-        """Rows do not store their keys: the condition on the columns of a key finds them, and row groups, as well."""
+        """Whether rows do not store their keys: conditions on the key's columns find rows and row groups as well."""
         return not self.past.table.properties.populate_meta_fields
 
     def left(self, keys: pa.Array | None, runner: Runner) -> Left:

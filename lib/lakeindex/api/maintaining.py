@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from lakeindex.operations.rescale_run import RescaleSummary
     from lakeindex.tasks.progress_bars import ProgressChoice
 
-
 KeepName: TypeAlias = Literal["newest", "oldest", "ordering"]
 """Which row stays of a key that is stored more than once."""
 

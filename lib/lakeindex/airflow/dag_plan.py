@@ -93,8 +93,6 @@ def make_plan(table: TableConf, params: Mapping[str, Any], inputs: Sequence[str]
 
     Args:
         params: the form's values; they win.
-        inputs: places of the input, rendered.
-        batch_id: names the batch for good.
 
     Raises:
         UsageError: no input was named.
@@ -244,7 +242,6 @@ def rendered(templates: Sequence[str], context: Mapping[str, Any]) -> list[str]:
     """Templates over the fields of a run; empty ones are left out.
 
     Args:
-        templates: texts of the form or of the table's file.
         context: Airflow's, of the running task; only :data:`FIELDS` of it are seen.
 
     Raises:
