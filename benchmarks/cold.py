@@ -2,7 +2,7 @@
 
 What a person or a cron job waits for: the interpreter, the imports, the work. They run in an environment of their own
 (:func:`benchmarks.environment.make_cold`) that has what the library needs and delta-rs, so neither pandas nor coverage,
-which pyarrow and numba import where they are. Modules are compiled and caches filled by the run that does not count.
+which pyarrow imports where they are. Modules are compiled and caches filled by the run that does not count.
 Where the imports' time goes comes from ``-X importtime``.
 """
 

@@ -29,7 +29,7 @@ PARTS: Final = {
     "Arrow's Flight": (
         "pyarrow/libarrow_flight.*", "pyarrow/libarrow_python_flight.*", "pyarrow/_flight.*",
     ),
-    "tests of packages": ("*/tests", "*/*/tests", "numba/cuda/tests"),
+    "tests of packages": ("*/tests", "*/*/tests"),
 }  # fmt: skip
 ELF_64: Final = b"\x7fELF\x02"
 LOADED: Final = 1

@@ -1,9 +1,10 @@
-"""Make ``requirements.lock``, those of the images, ``docker/*.lock``, and ``benchmarks/cold.lock``, or check them.
+"""Make ``requirements.lock``, those of the images, ``docker/*.lock``, ``benchmarks/cold.lock`` and
+``scripts/ziglang.lock``, or check them.
 
 The images' have the same versions, without the tools of development and Java, which the image has from Debian; what
-only the demo's has is in ``docker/demo.lock``. The last has what the library needs by itself, and delta-rs, for the
-benchmark of cold commands. A lock's first line holds a digest of what it was made from, so that the check needs no
-registry. The override file takes out pyspark-client, which
+only the demo's has is in ``docker/demo.lock``. That of the benchmarks has what the library needs by itself, and
+delta-rs, for cold commands; the last one has the compiler of a machine that has none. A lock's first line holds a
+digest of what it was made from, so that the check needs no registry. The override file takes out pyspark-client, which
 the Spark provider of Airflow asks for: it installs into pyspark's own folder and overwrites its files.
 """
 
@@ -33,7 +34,8 @@ DEMO_TOOLS = "duckdb\nhudi\n"
 COLD_LOCK = "benchmarks/cold.lock"
 COLD_TOOLS = "deltalake\nhatchling\n"
 """What is measured beside the library, and what installs the checkout."""
-LOCKS = (LOCK, IMAGE_LOCK, DEMO_LOCK, COLD_LOCK)
+ZIG_LOCK = "scripts/ziglang.lock"
+LOCKS = (LOCK, IMAGE_LOCK, DEMO_LOCK, COLD_LOCK, ZIG_LOCK)
 MARK = "# made from: "
 COMPILE = (
     "pip", "compile", "--universal", "--generate-hashes", "--no-emit-index-url", "--no-annotate", "--quiet",
@@ -85,6 +87,7 @@ def make() -> None:
         (IMAGE_LOCK, ["pyproject.toml", *extras, *beside], IMAGE_TOOLS),
         (DEMO_LOCK, ["--no-deps", *beside], DEMO_TOOLS),
         (COLD_LOCK, ["pyproject.toml", *beside], COLD_TOOLS),
+        (ZIG_LOCK, ["--no-deps", "-"], "ziglang\n"),
     )
     for lock, chosen, tools in wanted:
         command = [find_uv(), *COMPILE, *chosen, "-o", lock]

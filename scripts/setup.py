@@ -1,4 +1,5 @@
-"""Make ``.venv`` from ``requirements.lock``: needs Python 3.11+ and a package registry, nothing else.
+"""Make ``.venv`` from ``requirements.lock``, and the library of compiled loops: needs Python 3.11+ and a package
+registry, nothing else.
 
 Standard library only: this runs before anything is installed. Up to date (same lock, same project table, same
 Python): it does nothing. uv does the work; where there is none, pip puts it into ``.uv``, an environment of its
@@ -12,15 +13,21 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+LOOPS = ROOT / "lib" / "lakeindex" / "hashing"
+sys.path.insert(0, str(LOOPS))
+import compile_loops  # noqa: E402 - standard library only, before there is an environment
+
 LOCK = ROOT / "requirements.lock"
 VENV = ROOT / ".venv"
 STAMP = VENV / ".lakeindex-lock"
 UV_ENV = ROOT / ".uv"
 UV_RELEASE = "uv>=0.6,<1"
+ZIG_LOCK = ROOT / "scripts" / "ziglang.lock"
 INSTALL = ("--no-deps", "--require-hashes", "-r", str(LOCK))
 EDITABLE = ("--no-deps", "--no-build-isolation", "-e", str(ROOT))
 
@@ -110,24 +117,49 @@ def install_with_pip() -> None:
     run(*pip(VENV), "install", *EDITABLE)
 
 
-def main() -> None:
-    """Bring ``.venv`` up to date."""
-    if not (3, 11) <= sys.version_info[:2] < (3, 14):
-        sys.exit(f"lakeindex needs Python 3.11, 3.12 or 3.13; {sys.executable} is {sys.version.split()[0]}")
-    wanted = fingerprint()
-    if STAMP.exists() and STAMP.read_text() == wanted and (bin_folder(VENV) / "lakeindex").exists():
-        return
+def make_venv(wanted: str) -> None:
+    """Make the environment, or bring it to what the lock says."""
     STAMP.unlink(missing_ok=True)
-    os.environ.setdefault("UV_NATIVE_TLS", "true")  # the system's certificates, as pip: behind a proxy of one's company
     uv = find_uv()
     if uv:
         install_with_uv(uv)
     else:
         install_with_pip()
     STAMP.write_text(wanted)
-    asked = [bin_folder(VENV) / "python", "-c", "import sys; print(sys.version.split()[0], 'of', sys.base_prefix)"]
-    python = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
-    print(f"ready, with Python {python}: .venv/bin/lakeindex --help, make test, make demo", flush=True)
+
+
+def make_loops() -> None:
+    """The library of loops, by cc; where there is none, by zig, a compiler in a package that goes again."""
+    try:
+        print(f"compiled the loops with {compile_loops.make()}", flush=True)
+    except (OSError, RuntimeError) as error:
+        print(f"{error}: getting zig for it", flush=True)
+        with tempfile.TemporaryDirectory() as folder:
+            own_uv = bin_folder(UV_ENV) / "uv"
+            uv = shutil.which("uv") or (str(own_uv) if own_uv.exists() else None)
+            pip_install = (uv, "pip", "install", "--python", sys.executable) if uv else (*pip(VENV), "install")
+            command = (*pip_install, "--target", folder, "--no-deps", "--require-hashes", "-r", str(ZIG_LOCK))
+            environment = {**os.environ, "PYTHONPATH": folder}
+            compiling = [sys.executable, str(LOOPS / "compile_loops.py")]
+            if not works(*command) or subprocess.run(compiling, env=environment, check=False).returncode:
+                print("the loops could not be compiled: they will run in numpy, slower", flush=True)
+
+
+def main() -> None:
+    """Bring ``.venv`` and the library of loops up to date."""
+    if not (3, 11) <= sys.version_info[:2] < (3, 14):
+        sys.exit(f"lakeindex needs Python 3.11, 3.12 or 3.13; {sys.executable} is {sys.version.split()[0]}")
+    wanted = fingerprint()
+    os.environ.setdefault("UV_NATIVE_TLS", "true")  # the system's certificates, as pip: behind a proxy of one's company
+    is_current = STAMP.exists() and STAMP.read_text() == wanted and (bin_folder(VENV) / "lakeindex").exists()
+    if not is_current:
+        make_venv(wanted)
+    if compile_loops.problem_with(compile_loops.library()):
+        make_loops()
+    if not is_current:
+        asked = [bin_folder(VENV) / "python", "-c", "import sys; print(sys.version.split()[0], 'of', sys.base_prefix)"]
+        python = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+        print(f"ready, with Python {python}: .venv/bin/lakeindex --help, make test, make demo", flush=True)
 
 
 if __name__ == "__main__":

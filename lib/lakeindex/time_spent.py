@@ -1,6 +1,6 @@
 """Where a run's time goes beside its work: start-up and waiting, told apart in one place.
 
-*Start-up*: code is loaded or compiled, a session or workers are started; in a program of ours, all that was before,
+*Start-up*: code is loaded, a session or workers are started; in a program of ours, all that was before,
 since its process began. *Waiting*: for a lock, a turn, memory or a free slot. Whoever starts something or waits says so
 (:func:`starting`, :func:`waiting`), on whichever layer. A run has one account of its time; the time in which nothing
 else is done by any of its threads is booked there, so that what is loaded beside the work of others counts as nothing,

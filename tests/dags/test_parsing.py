@@ -22,7 +22,6 @@ HEAVY = (
     "duckdb",
     "fastavro",
     "mmh3",
-    "numba",
     "numpy",
     "obstore",
     "pandas",

@@ -61,7 +61,7 @@ def _check_baseline(todo: list[Mutant], places: list[Tree]) -> None:
     """What fails without a bug catches nothing."""
     targets = sorted({target for one in todo for target in one.tests})
     print(f"{len(targets)} mapped tests or files without a bug", flush=True)
-    outcome = places[0].run(targets, {}, LIMIT_SECONDS * 6, first=False)
+    outcome = places[0].run(targets, LIMIT_SECONDS * 6, first=False)
     if outcome.code != PASSED:
         sys.exit(f"mapped tests fail without any bug:\n{outcome.said}")
 
@@ -89,8 +89,8 @@ def _run_all(todo: list[Mutant], places: list[Tree], kept: dict[str, Result]) ->
 def _run_one(mutant: Mutant, place: Tree) -> Result:
     started = time.monotonic()
     key = mutant.key(place.folder)
-    with place.with_bug(mutant) as environment:
-        outcome = place.run(mutant.tests, environment, LIMIT_SECONDS, first=True)
+    with place.with_bug(mutant):
+        outcome = place.run(mutant.tests, LIMIT_SECONDS, first=True)
     word, by = _judged(outcome)
     return {"key": key, "outcome": word, "by": by, "seconds": round(time.monotonic() - started, 1)}
 

@@ -1,6 +1,6 @@
 """Runs pytest in forks of one process that has loaded the libraries: loading them costs more than most mapped tests.
 
-Reads a request a line from stdin (JSON: ``arguments`` of pytest, ``environment``, ``seconds``), writes an answer a line to stdout
+Reads a request a line from stdin (JSON: ``arguments`` of pytest, ``seconds``), writes an answer a line to stdout
 (JSON: ``code``, pytest's exit code or null if the time ran out; ``said``, its last lines). Nothing of this project is loaded
 before the fork.
 """
@@ -18,7 +18,6 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-# not numba: where it keeps compiled code is read when it is loaded
 LIBRARIES = (
     "numpy",
     "pyarrow.compute",
@@ -63,7 +62,6 @@ def _run_tests(request: dict[str, Any], said: Path) -> None:
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.environ.update(request["environment"])
         import pytest
 
         code = int(pytest.main(request["arguments"]))

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from lakeindex.hashing import compile_loops
 from tests.mutants.seeds import LIBRARY, ROOT, Mutant
 
 SHARED = (".venv", ".java", ".uv")
@@ -46,6 +47,7 @@ class Tree:
             if (ROOT / name).is_file():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, folder / name)
+        shutil.copy2(compile_loops.library(), folder / compile_loops.library().relative_to(ROOT))
         # Compiled code goes along: with the same times of the sources, it is valid in the copy.
         for cached in (ROOT / LIBRARY).rglob("__pycache__/*"):
             target = folder / cached.relative_to(ROOT)
@@ -68,20 +70,25 @@ class Tree:
         return {**found, "HYPOTHESIS_PROFILE": "mutants"}
 
     @contextmanager
-    def with_bug(self, mutant: Mutant) -> Iterator[dict[str, str]]:
-        """Put the bug in; yields what the environment must say."""
+    def with_bug(self, mutant: Mutant) -> Iterator[None]:
+        """Put the bug in."""
         path = mutant.path(self.folder)
         before, times = path.read_text(), path.stat()
         path.write_text(mutant.apply(before))
-        with tempfile.TemporaryDirectory() as fresh:
-            try:
-                # numba caches a kernel by its own file, and would not see that a helper has changed
-                yield {"NUMBA_CACHE_DIR": fresh} if "njit" in before else {}
-            finally:
-                path.write_text(before)
-                os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        try:
+            self._compile(path)
+            yield
+        finally:
+            path.write_text(before)
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+            self._compile(path)
 
-    def run(self, targets: Sequence[str], environment: dict[str, str], seconds: float, *, first: bool) -> Outcome:
+    def _compile(self, path: Path) -> None:
+        """Make the library of loops anew, if they were changed."""
+        if path.suffix == ".c":
+            subprocess.run([sys.executable, path.with_name("compile_loops.py")], check=True, stdout=subprocess.DEVNULL)
+
+    def run(self, targets: Sequence[str], seconds: float, *, first: bool) -> Outcome:
         """Run tests; ``first``: only until one fails."""
         if self._server is None:
             command = [sys.executable, "-m", "tests.mutants.serving"]
@@ -103,7 +110,7 @@ class Tree:
         ]
         for plugin in ("cacheprovider", "xdist"):
             arguments += ["-p", f"no:{plugin}"]
-        request = {"arguments": arguments, "environment": environment, "seconds": seconds}
+        request = {"arguments": arguments, "seconds": seconds}
         asked, answers = self._server.stdin, self._server.stdout
         assert asked is not None
         assert answers is not None

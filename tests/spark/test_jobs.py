@@ -96,7 +96,7 @@ from lakeindex.runners import jobs
 from lakeindex.runners import jobs as job_arguments
 from lakeindex.runners.spark_session import JobSession
 session = JobSession()
-loaded = [name for name in ("pyspark", "numba", "pandas") if name in sys.modules]
+loaded = [name for name in ("pyspark", "pandas") if name in sys.modules]
 from pyspark.sql import SparkSession
 print(SparkSession.getActiveSession() is None, loaded, session.setting("spark.app.note"), session.setting("no.such"))
 print(session() is session() is SparkSession.getActiveSession())

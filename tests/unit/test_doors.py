@@ -39,7 +39,6 @@ from lakeindex.errors import (
     first_line,
     in_our_words,
 )
-from lakeindex.parquet import thrift_walk as footer_walk  # noqa: F401 - compiled before a user without rights needs it
 from tests.builders import Row, batch_of, make_table
 from tests.cli_support import lakeindex as command
 from tests.golden import made_once

@@ -47,21 +47,6 @@ def run(tmp_path: Path, *, names: list[str], work: str, before: str = "", signal
     return done.stdout.splitlines()
 
 
-def test_numba_is_whole_after_an_interrupt(tmp_path: Path):
-    """Its parts are there already when it is imported again, and are no attributes of it then."""
-    work = """
-from lakeindex.bloom.filter import PROBE
-from lakeindex.hashing.loops import load_numba
-again(load_numba)
-import numba
-assert numba.core.types and numba.njit(lambda x: x + 1).py_func(1) == 2
-"""
-    said = run(tmp_path, names=["numba.core.types", "numba.core.registry", "llvmlite.ir"], work=work)
-    assert said.count("interrupted") == 1, "the signals are given when it is done, as one"
-    assert not [line for line in said if "in the middle" in line]
-    assert said[-1] == "done []"
-
-
 def test_a_call_of_the_library_after_interrupts_in_all_that_it_loads(tmp_path: Path):
     work = """
 import lakeindex

@@ -21,7 +21,6 @@ import pytest
 
 import lakeindex
 from lakeindex.conductor.upsert import run_metered
-from lakeindex.hashing.loops import Loop
 from lakeindex.lock import lock
 from lakeindex.model import Operation
 from lakeindex.pipeline import Stage
@@ -33,7 +32,7 @@ from lakeindex.table.host import this_host
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.tasks.memory_bound import MemoryGate
 from lakeindex.tasks.runner import TaskOutcome, do_task, run_tasks
-from lakeindex.time_spent import Spent, accounting, age_of, current_account, starting, waiting
+from lakeindex.time_spent import Spent, accounting, age_of, current_account, loading, starting, waiting
 from lakeindex.timeline.clock import Patience, SystemClock
 from tests.golden import made_once
 
@@ -158,14 +157,12 @@ def test_a_settled_account_begins_anew():
     assert second.startup == 0
 
 
-def test_a_compiled_loop_is_loaded_as_start_up():
-    def load() -> object:
-        time.sleep(PAUSE)
-        return lambda: None
+def test_what_is_loaded_is_start_up():
+    def load() -> None:
+        with loading():
+            time.sleep(PAUSE)
 
-    loop: Loop[()] = Loop(lambda: None, load, 0)  # type: ignore[arg-type] # a loop without arguments
-    assert spent_by(lambda: loop.run(1)).startup >= PAUSE
-    assert spent_by(lambda: loop.run(1)).startup < PAUSE
+    assert spent_by(load).startup >= PAUSE
 
 
 def test_a_pause_before_a_lock_is_waiting():

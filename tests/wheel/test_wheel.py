@@ -36,7 +36,6 @@ class Env:
     def run(self, *command: str, more: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
         """Standard output of one of its commands."""
         env = {k: v for k, v in os.environ.items() if k not in {"PYTHONPATH", "LAKEINDEX_HOME", "PYSPARK_PYTHON"}}
-        env["NUMBA_CACHE_DIR"] = str(self.folder.with_name("numba"))
         env |= {"PATH": f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}", **(more or {})}
         found = [str(self.folder / "bin" / command[0]), *command[1:]]
         return ran(found, env, cwd or self.folder)
@@ -69,7 +68,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All environments are made here, one after the other: numba's cache goes by path, and compiling takes longest."""
+    """All environments are made here, one after the other: installing takes longest."""
     return tmp_path_factory.mktemp("place") / "env"
 
 

@@ -29,36 +29,9 @@ import pybase64
 from lakeindex.bloom.sizing import FilterSize, hashes_for, size_for
 from lakeindex.errors import InvariantError
 from lakeindex.hashing.arrow import StringArray, StringBuffers, string_buffers
-from lakeindex.hashing.loops import Loop, compiled_in
-from lakeindex.hashing.plain_murmur import Alike, Bytes, Offsets, Words, alike
+from lakeindex.hashing.loops import Bytes, Offsets, compiled
+from lakeindex.hashing.murmur import Alike, Words, alike
 from lakeindex.options.types import FilterType, WriteConfig
-
-
-def add_keys(data: Bytes, offsets: Offsets, m: np.uint32, k: int, rows: Offsets, bits: Bytes) -> None:
-    """Set the bits of each key ``i`` in filter row ``rows[i]``."""
-    flat, width = bits.reshape(-1), bits.shape[1]
-    for keys in alike(data, offsets):
-        for place in _places(keys, m, k):
-            mask = np.uint8(1) << (place & np.uint32(7)).astype(np.uint8)
-            np.bitwise_or.at(flat, rows[keys.rows] * width + (place >> np.uint32(3)), mask)
-
-
-def probe_keys(data: Bytes, offsets: Offsets, m: np.uint32, k: int, bits: Bytes, out: npt.NDArray[np.bool_]) -> None:
-    """``out[i]``: whether some filter row holds all positions of key ``i``."""
-    for keys in alike(data, offsets):
-        held = np.ones((len(bits), len(keys.rows)), np.uint8)
-        for place in _places(keys, m, k):
-            held &= bits[:, place >> np.uint32(3)] >> (place & np.uint32(7)).astype(np.uint8)
-        out[keys.rows] = held.any(axis=0)
-
-
-def _places(keys: Alike, m: np.uint32, k: int) -> Iterator[Words]:
-    """The ``k`` positions of each key, one after the other; see :mod:`lakeindex.bloom.kernels`."""
-    hashes = np.zeros(len(keys.rows), np.uint32)
-    for _ in range(k):
-        hashes = keys.hashes(hashes)
-        yield np.where(hashes.view(np.int32) < 0, -hashes, hashes) % m
-
 
 HEADER: Final = struct.Struct(">iibi")
 GROWTH: Final = struct.Struct(">iii")
@@ -69,6 +42,37 @@ MURMUR: Final = 1
 MAX_HASHES: Final = 1_100
 
 TYPE_CODES: Final = {"SIMPLE": FilterType.SIMPLE, "DYNAMIC_V0": FilterType.DYNAMIC_V0}
+
+
+@compiled("u1* i8* int int i8* u1**")
+def add_keys(data: Bytes, offsets: Offsets, m: int, k: int, rows: Offsets, bits: Bytes) -> None:
+    """Set the bits of each key ``i`` in filter row ``rows[i]``."""
+    flat, width = bits.reshape(-1), bits.shape[1]
+    for keys in alike(data, offsets):
+        for place in _places(keys, m, k):
+            mask = np.uint8(1) << (place & np.uint32(7)).astype(np.uint8)
+            np.bitwise_or.at(flat, rows[keys.rows] * width + (place >> np.uint32(3)), mask)
+
+
+@compiled("u1* i8* int int u1** b1*")
+def probe_keys(data: Bytes, offsets: Offsets, m: int, k: int, bits: Bytes, out: npt.NDArray[np.bool_]) -> None:
+    """``out[i]``: whether some filter row holds all positions of key ``i``."""
+    for keys in alike(data, offsets):
+        held = np.ones((len(bits), len(keys.rows)), np.uint8)
+        for place in _places(keys, m, k):
+            held &= bits[:, place >> np.uint32(3)] >> (place & np.uint32(7)).astype(np.uint8)
+        out[keys.rows] = held.any(axis=0)
+
+
+def _places(keys: Alike, m: int, k: int) -> Iterator[Words]:
+    """The ``k`` positions of each key, one after the other. They are chained: ``x[0] = murmur(key, 0)``,
+    ``x[j + 1] = murmur(key, x[j])``, position = ``abs(x[j] % m)`` with Java's remainder, which takes the sign of the
+    dividend.
+    """
+    hashes = np.zeros(len(keys.rows), np.uint32)
+    for _ in range(k):
+        hashes = keys.hashes(hashes)
+        yield np.where(hashes.view(np.int32) < 0, -hashes, hashes) % np.uint32(m)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,8 +117,7 @@ class BloomFilter:
         part = buffers.slice(from_row, len(buffers) if to_row is None else to_row)
         out = np.empty(len(part), dtype=np.bool_)
         if len(part):
-            cost = max(len(part), _STEP) * self.k * self.rows
-            PROBE.run(cost, part.data, part.offsets, np.uint32(self.m), self.k, self.bits, out)
+            probe_keys(part.data, part.offsets, self.m, self.k, self.bits, out)
             out |= part.offsets[1:] == part.offsets[:-1]
         return out
 
@@ -155,8 +158,7 @@ def build_sized(keys: StringArray, size: FilterSize) -> BloomFilter:
     targets, filter_rows = _rows_of_keys(count, size)
     bits = np.zeros((filter_rows, (size.bits + 7) // 8), dtype=np.uint8)
     if count:
-        cost = max(count, _STEP) * size.hashes
-        ADD.run(cost, buffers.data, buffers.offsets, np.uint32(size.bits), size.hashes, targets, bits)
+        add_keys(buffers.data, buffers.offsets, size.bits, size.hashes, targets, bits)
     bits.setflags(write=False)
     if size.filter_type is FilterType.SIMPLE:
         return BloomFilter(FilterType.SIMPLE, size.bits, size.hashes, 0, 0, bits)
@@ -181,7 +183,7 @@ def extend_filter(old: BloomFilter, keys: StringArray) -> BloomFilter:
     bits = old.bits.copy()
     if len(buffers):
         targets = np.zeros(len(buffers), dtype=np.int64)
-        ADD.run(max(len(buffers), _STEP) * old.k, buffers.data, buffers.offsets, np.uint32(old.m), old.k, targets, bits)
+        add_keys(buffers.data, buffers.offsets, old.m, old.k, targets, bits)
     bits.setflags(write=False)
     active = old.active_keys + len(buffers) if old.filter_type is FilterType.DYNAMIC_V0 else 0
     return BloomFilter(old.filter_type, old.m, old.k, old.entries, active, bits)
@@ -246,23 +248,6 @@ def _rows_of_keys(count: int, size: FilterSize) -> tuple[npt.NDArray[np.int64], 
     limit = last * size.entries
     rows = np.where(keys < limit, keys // size.entries, np.where(keys == limit, 0, (keys - limit - 1) % last))
     return rows, max(1, min(last, -(-count // size.entries)))
-
-
-ADD: Final = Loop(add_keys, compiled_in("lakeindex.bloom.kernels", "add_keys"), 4_000_000)
-PROBE: Final = Loop(probe_keys, compiled_in("lakeindex.bloom.kernels", "probe_keys"), 4_000_000)
-"""Both by hashes of keys."""
-_STEP: Final = 200
-"""Keys: the plain loops take about as long for the hashes of one key as for those of so many."""
-
-
-__all__ = [
-    "BloomFilter",
-    "build_filter",
-    "build_sized",
-    "expected_fpp",
-    "extend_filter",
-    "lacks_bits",
-]
 
 
 def filter_candidates(

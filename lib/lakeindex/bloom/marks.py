@@ -18,7 +18,7 @@ from typing import Final
 from lakeindex.bloom.filter import BloomFilter, FilterProblem, build_sized, extend_filter, parse_filter
 from lakeindex.bloom.sizing import size_for
 from lakeindex.hashing.arrow import StringArray
-from lakeindex.hashing.java_order import java_min_max, java_order_key
+from lakeindex.hashing.java_strings import java_min_max, java_order_key
 from lakeindex.options.types import FilterSizing, FilterType, WriteConfig
 
 FILTER: Final = "org.apache.hudi.bloomfilter"

@@ -29,6 +29,7 @@ from packaging.version import Version
 
 from lakeindex.errors import LakeIndexError, ObjectExistsError, ObjectNotFoundError, TableNotFoundError, UsageError
 from lakeindex.format.instants import instant_time_to_ms
+from lakeindex.hashing.loops import CURE, loaded
 from lakeindex.runners.java import find_java_home, java_major
 from lakeindex.showing.json_result import SCHEMA_VERSION, JsonResult
 from lakeindex.storage import open_storage
@@ -239,6 +240,7 @@ def _checks(uri: str | None, *, spark: bool, write: bool) -> Iterator[Check]:
     pyspark = installed_version("pyspark")
     yield check_python()
     yield from check_packages()
+    yield check_loops()
     yield check_java(pyspark)
     for check in (check_submit(pyspark), check_connection()):
         if check is not None:
@@ -248,6 +250,14 @@ def _checks(uri: str | None, *, spark: bool, write: bool) -> Iterator[Check]:
         yield check_spark_starts()
     if uri is not None:
         yield from check_place(uri, write=write)
+
+
+def check_loops() -> Check:
+    """Whether the loops over rows and bytes are compiled, or their slower forms in numpy do the work."""
+    found = loaded()
+    if found.problem:
+        return warn("loops", f"in numpy, with the same results but slower: {found.problem}", CURE)
+    return ok("loops", f"compiled, {found.path}")
 
 
 def check_java(pyspark: str | None, environ: Mapping[str, str] | None = None) -> Check:

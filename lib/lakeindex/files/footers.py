@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from lakeindex.bloom import marks
 from lakeindex.bloom.filter import FilterProblem, parse_filter
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError
-from lakeindex.hashing.java_order import java_order_key, orders_may_differ
+from lakeindex.hashing.java_strings import java_order_key, orders_may_differ
 from lakeindex.model import BaseFile
 from lakeindex.parquet import stamps
 from lakeindex.parquet.footer_text import ColumnChunk, column_chunks
@@ -360,7 +360,7 @@ def _key_chunks(
     field_index = schema.get_field_index(RECORD_KEY)
     if field_index < 0 or not _is_text(schema.field(field_index).type):
         raise _corrupt(base_file, f"its column {RECORD_KEY} is not text")
-    chunks = column_chunks(raw, place, metadata.num_row_groups, columns=len(paths))
+    chunks = column_chunks(raw, place, metadata.num_row_groups)
     if chunks is None:
         raise _corrupt(base_file, "its row groups cannot be read")
     data_end = base_file.size_bytes - len(raw) - _END_BYTES

@@ -4,8 +4,6 @@ Each value is hashed to 64 bits and mixed with its column's name, a row's hash i
 without values is none, and the digest is a polynomial of the rows' hashes, twice with different factors: the digest of
 rows that come in pieces is made of those of the pieces. Numbers of another width are the same numbers, all NaN are one.
 It tells mistakes; it is no defence against somebody who wants a collision.
-
-No compiled code: a small batch is digested before numba is loaded.
 """
 
 from __future__ import annotations

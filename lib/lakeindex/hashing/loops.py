@@ -1,76 +1,99 @@
-"""Loops in two forms: one that is there at once, and a compiled one (numba) that takes a second to load.
+"""Loops that are compiled ahead of time (``loops.c``), each with a form in numpy or Python that gives the same answers.
 
-A process that has little to do is done by the first before the second is loaded. Both give the same answers; so the
-choice shows in the time alone.
+The plain form does the work where the library is not there, is damaged, or does not fit this platform:
+``lakeindex doctor`` says so. Here alone it is chosen which one runs.
 """
 
 from __future__ import annotations
 
-import sys
+import ctypes
+import functools
 from collections.abc import Callable
-from importlib import import_module
-from typing import Any, Final, Generic, TypeVarTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple, ParamSpec
 
-from lakeindex.time_spent import loading
+import numpy as np
+import numpy.typing as npt
 
-_A = TypeVarTuple("_A")
+from lakeindex.hashing.compile_loops import library, problem_with
 
-_SHARE_WITH_NUMBA: Final = 30
-"""Loading numba takes some thirty times as long as loading one more compiled form."""
+_P = ParamSpec("_P")
 
+Bytes = npt.NDArray[np.uint8]
+Offsets = npt.NDArray[np.int64]
 
-def compiled_in(module: str, name: str) -> Callable[[], Callable[..., None]]:
-    """Loads a compiled form out of the module that holds it, and with it numba, when it is first called."""
-
-    def load() -> Callable[..., None]:
-        found: Any = getattr(import_module(module), name)
-        return found
-
-    return load
-
-
-def has_numba() -> bool:
-    """Whether the process has loaded numba, so that compiled forms are loaded soon."""
-    return "numba" in sys.modules
+_ADDRESS: Final = ctypes.c_char * 0
+CURE: Final = (
+    "install the wheel of this platform, or, with cc on PATH or after `pip install ziglang`, run "
+    "`python -m lakeindex.hashing.compile_loops`"
+)
 
 
-def load_numba() -> None:
-    """Load it, so that they are."""
-    with loading():
-        import_module("numba")
+class Loaded(NamedTuple):
+    """The library at a path, or why it is none."""
+
+    path: Path
+    functions: ctypes.CDLL | None
+    problem: str
 
 
-class Loop(Generic[*_A]):
-    """A loop that is plain until its process has asked for so much of it that the compiled form pays.
+@functools.cache
+def loaded() -> Loaded:
+    """The library of this process."""
+    path = library()
+    problem = problem_with(path)
+    if problem:
+        return Loaded(path, None, problem)
+    try:
+        return Loaded(path, ctypes.CDLL(str(path)), "")
+    except OSError as error:
+        return Loaded(path, None, f"{path.name} cannot be loaded: {error}")
+
+
+@functools.cache
+def _function(name: str, c_types: tuple[Any, ...]) -> Callable[..., None] | None:
+    found = getattr(loaded().functions, name, None)
+    if found is not None:
+        found.argtypes, found.restype = c_types, None
+    return found
+
+
+def compiled(signature: str) -> Callable[[Callable[_P, None]], Callable[_P, None]]:
+    """Let the function of the same name in ``loops.c`` do the work, without the interpreter's lock.
 
     Args:
-        plain: the form that is there at once.
-        load: loads the compiled form.
-        patience: how much is done in the plain form, in the unit of the calls' ``cost``, before numba is loaded; about
-            a third of a second. Where the process has loaded numba already, a thirtieth of it.
+        signature: of each argument ``int``, or an array's element type with a star a dimension (``u1*``, ``i8**``); an
+            array of bytes may be any object with a buffer. ``loops.c`` gets an address and the shape.
     """
+    kinds = [(word.rstrip("*"), word.count("*")) for word in signature.split()]
+    arrays = [(np.dtype(kind), dimensions) if dimensions else None for kind, dimensions in kinds]
+    c_types: tuple[Any, ...] = ()
+    for _, dimensions in kinds:
+        c_types += (ctypes.c_void_p, *(ctypes.c_int64,) * dimensions) if dimensions else (ctypes.c_int64,)
 
-    def __init__(self, plain: Callable[[*_A], None], load: Callable[[], Callable[[*_A], None]], patience: int) -> None:
-        self._plain = plain
-        self._load = load
-        self._compiled: Callable[[*_A], None] | None = None
-        self._done = 0
-        self._patience = patience
+    def decorate(plain: Callable[_P, None]) -> Callable[_P, None]:
+        name = plain.__name__
 
-    def preload(self) -> Callable[[*_A], None]:
-        """Load the compiled form, which is taken from now on."""
-        if self._compiled is None:
-            with loading():
-                self._compiled = self._load()
-        return self._compiled
+        @functools.wraps(plain)
+        def run(*args: _P.args, **kwargs: _P.kwargs) -> None:
+            call = _function(name, c_types)
+            if call is None:
+                plain(*args, **kwargs)
+                return
+            passed: list[Any] = []
+            for value, array in zip(args, arrays, strict=True):
+                if array is None:
+                    passed.append(value)
+                else:
+                    content: Any = value if isinstance(value, np.ndarray) else np.frombuffer(value, np.uint8)  # type: ignore[call-overload]
+                    kind, dimensions = array
+                    if content.dtype != kind or content.ndim != dimensions or not content.flags.c_contiguous:
+                        raise TypeError(f"{name}: {content.dtype} {content.shape} is no array of {kind}")
+                    writable = content.flags.writeable
+                    passed.append(_ADDRESS.from_buffer(content) if writable else content.ctypes)  # holds the array
+                    passed += content.shape
+            call(*passed)
 
-    def run(self, cost: int, *args: *_A) -> None:
-        """Run it in the form that pays."""
-        if self._compiled is not None:
-            self._compiled(*args)
-            return
-        self._done += cost
-        if self._done <= self._patience // (_SHARE_WITH_NUMBA if has_numba() else 1):
-            self._plain(*args)
-        else:
-            self.preload()(*args)
+        return run
+
+    return decorate

@@ -10,19 +10,26 @@ they are sign-extended (Java bytes are signed) and the *last* byte of the key is
     h ^= h >> 13;  h *= M;  h ^= h >> 15
 
 Only ``h`` depends on the seed. A filter hashes a key ``k`` times, each hash seeding the next, so a key's words
-are mixed once (``mix_words``) and each of the k rounds (``hash_round``) is two cheap steps a word.
+are mixed once and each of the k rounds is two cheap steps a word.
+
+In numpy keys of one length are hashed side by side: each length takes as many steps as it has words.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from lakeindex.hashing.arrow import StringArray, string_buffers
-from lakeindex.hashing.loops import Loop, compiled_in
-from lakeindex.hashing.plain_murmur import hash_all
+from lakeindex.hashing.loops import Bytes, Offsets, compiled
+
+Words = npt.NDArray[np.uint32]
+
+_MULTIPLIER: Final = np.uint32(0x5BD1E995)
 
 
 def murmur(keys: StringArray, seed: int = 0) -> npt.NDArray[np.int32]:
@@ -33,9 +40,56 @@ def murmur(keys: StringArray, seed: int = 0) -> npt.NDArray[np.int32]:
     """
     buffers = string_buffers(keys)
     out = np.empty(len(buffers), dtype=np.uint32)
-    HASHES.run(len(buffers), buffers.data, buffers.offsets, np.uint32(seed & 0xFFFFFFFF), out)
+    hash_all(buffers.data, buffers.offsets, seed & 0xFFFFFFFF, out)
     return out.view(np.int32)
 
 
-HASHES: Final = Loop(hash_all, compiled_in("lakeindex.hashing.murmur_kernels", "hash_all"), 2_000_000)
-"""The loop, by keys."""
+@compiled("u1* i8* int u4*")
+def hash_all(data: Bytes, offsets: Offsets, seed: int, out: Words) -> None:
+    """The hash of each key under ``seed``."""
+    for keys in alike(data, offsets):
+        out[keys.rows] = keys.hashes(np.full(len(keys.rows), seed, np.uint32))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Alike:
+    """Keys of one length, ready to be hashed.
+
+    Attributes:
+        rows: which keys they are: int64 [n].
+        length: bytes of each.
+        words: their mixed whole words: uint32 [words, n].
+        tails: what is left of each, unmixed: uint32 [n].
+    """
+
+    rows: Offsets
+    length: int
+    words: Words
+    tails: Words
+
+    def hashes(self, seeds: Words) -> Words:
+        """The hash of each key under a seed of its own: uint32 [n]."""
+        found = seeds ^ np.uint32(self.length)
+        for word in self.words:
+            found = found * _MULTIPLIER ^ word
+        if self.length % 4:
+            found = (found ^ self.tails) * _MULTIPLIER
+        found ^= found >> np.uint32(13)
+        found *= _MULTIPLIER
+        return found ^ (found >> np.uint32(15))
+
+
+def alike(data: Bytes, offsets: Offsets) -> Iterator[Alike]:
+    """The keys by their lengths."""
+    lengths = np.diff(offsets)
+    for length in np.unique(lengths).tolist():
+        rows = np.flatnonzero(lengths == length)
+        text = data[offsets[rows, None] + np.arange(length)]
+        whole = length - length % 4
+        words = np.ascontiguousarray(text[:, :whole]).view("<u4").T * _MULTIPLIER
+        words = (words ^ (words >> np.uint32(24))) * _MULTIPLIER
+        tails = np.zeros(len(rows), np.uint32)
+        for back in range(1, length - whole + 1):  # the last byte is the low one; Java's bytes have a sign
+            signed = np.ascontiguousarray(text[:, length - back]).view(np.int8).astype(np.int32)
+            tails ^= (signed << (8 * (back - 1))).view(np.uint32)
+        yield Alike(rows, length, words, tails)

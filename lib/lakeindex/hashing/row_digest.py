@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeindex.hashing.compile_cache import READ_BYTES, READ_OFFSETS, njit_kernel
+from lakeindex.hashing.loops import Bytes, Offsets, compiled
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 
@@ -136,31 +135,36 @@ def _hash_bytes(array: pa.Array) -> Hashes:
 
 def _hash_slices(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> Hashes:
     out = np.empty(len(offsets) - 1, np.uint64)
-    _fold_bytes(data, offsets, out)
+    fold_bytes(data, offsets, out)
     return _mix(out)
 
 
 def _hash_lists(offsets: pa.Array, values: Hashes) -> Hashes:
     places = offsets.to_numpy(zero_copy_only=False).astype(np.int64)
     out = np.empty(len(places) - 1, np.uint64)
-    _fold_hashes(values, places - places[0], out)
+    fold_hashes(values, places - places[0], out)
     return _mix(out)
 
 
-@njit_kernel(READ_BYTES, READ_OFFSETS, numba.uint64[::1])
-def _fold_bytes(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], out: Hashes) -> None:
-    for row in range(len(offsets) - 1):
-        h = _OFFSET ^ np.uint64(offsets[row + 1] - offsets[row])
-        for place in range(offsets[row], offsets[row + 1]):
-            h = (h ^ np.uint64(data[place])) * _PRIME
-        out[row] = h
+@compiled("u1* i8* u8*")
+def fold_bytes(data: Bytes, offsets: Offsets, out: Hashes) -> None:
+    """A hash of each byte string."""
+    out[:] = _folded(data, offsets, 0)
 
 
-@njit_kernel(numba.uint64[::1], READ_OFFSETS, numba.uint64[::1])
-def _fold_hashes(values: Hashes, offsets: npt.NDArray[np.int64], out: Hashes) -> None:
-    for row in range(len(offsets) - 1):
-        h = _OFFSET ^ np.uint64(offsets[row + 1] - offsets[row])
-        for place in range(offsets[row], offsets[row + 1]):
-            h = (h ^ values[place]) * _PRIME
-            h ^= h >> np.uint64(29)
-        out[row] = h
+@compiled("u8* i8* u8*")
+def fold_hashes(values: Hashes, offsets: Offsets, out: Hashes) -> None:
+    """A hash of each run of hashes."""
+    out[:] = _folded(values, offsets, 29)
+
+
+def _folded(values: npt.NDArray[Any], offsets: Offsets, shift: int) -> Hashes:
+    """A step for each place, over all rows that are longer."""
+    lengths = np.diff(offsets)
+    found = _OFFSET ^ lengths.astype(np.uint64)
+    rows = np.argsort(-lengths, kind="stable")
+    for place in range(int(lengths.max(initial=0))):
+        rows = rows[: np.searchsorted(-lengths[rows], -place)]
+        step = (found[rows] ^ values[offsets[rows] + place].astype(np.uint64)) * _PRIME
+        found[rows] = step ^ (step >> np.uint64(shift)) if shift else step
+    return found

@@ -1,9 +1,9 @@
 """BUCKET: a key's hash says which file group of its partition it lives in.
 Nothing is stored, no file is looked into to find it.
 
-``bucket = (hash & 0x7fffffff) % count`` with Hudi's hash (:mod:`lakeindex.hashing.java_hash`), bit for bit. A partition
-has at most one file group a bucket, whose file id begins with the bucket's number in eight digits. The count is bound
-to the table; ``lakeindex rescale`` changes it.
+``bucket = (hash & 0x7fffffff) % count`` with Hudi's hash (:mod:`lakeindex.hashing.java_strings`), bit for bit. A
+partition has at most one file group a bucket, whose file id begins with the bucket's number in eight digits. The count
+is bound to the table; ``lakeindex rescale`` changes it.
 
 For a key with ``:`` that Hudi 0.15 and 1.x place differently the group of the other rule is proposed, too: if the key
 is found there, the table is a mix of both, and is refused (:meth:`BucketHomes.check_stored`).
@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from lakeindex.errors import TableCorruptError
 from lakeindex.format.file_names import new_file_id
 from lakeindex.hashing.arrow import RowNumbers, StringArray, plain_strings
-from lakeindex.hashing.java_hash import bucket_hashes
+from lakeindex.hashing.java_strings import bucket_hashes
 from lakeindex.index.advice import Expected, KindAdvice, Workload
 from lakeindex.index.bucket_options import COUNT_OPTION, BucketLayout, KeyRule, layout_of
 from lakeindex.index.contract import Candidates, FileGroups, FilesInScope, Homes, Index

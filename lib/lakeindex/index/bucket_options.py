@@ -38,7 +38,7 @@ Rule: TypeAlias = tuple[str, int]
 
 
 class KeyRule(StrEnum):
-    """Which release's way of taking a key apart (see :mod:`lakeindex.hashing.java_hash`)."""
+    """Which release's way of taking a key apart (see :mod:`lakeindex.hashing.java_strings`)."""
 
     HUDI_1 = "1.x"
     HUDI_0_15 = "0.15"

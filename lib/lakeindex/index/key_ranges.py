@@ -19,18 +19,14 @@ import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.hashing.arrow import RowNumbers, StringArray, StringBuffers, plain_strings, string_buffers
-from lakeindex.hashing.java_order import orders_may_differ
-from lakeindex.time_spent import loading
-
-# below this many searches, loading the compiled one takes longer than searching
-_FEW_SEARCHES: Final = 2_000
+from lakeindex.hashing.java_strings import orders_may_differ
+from lakeindex.hashing.loops import Bytes, Offsets, compiled
 
 
 class Pruner(StrEnum):
@@ -198,14 +194,16 @@ def search_sorted(buffers: StringBuffers, ends: Sequence[bytes], *, right: bool)
         ends: byte strings, in any order.
         right: behind equal strings (True) or before them.
     """
-    if len(ends) < _FEW_SEARCHES:
-        find = bisect.bisect_right if right else bisect.bisect_left
-        rows = range(len(buffers))
-        return np.fromiter((find(rows, end, key=buffers.value) for end in ends), dtype=np.int64, count=len(ends))
-    with loading():
-        from lakeindex.index import search_kernels
-
     asked = string_buffers(pa.array(ends, pa.large_binary()).cast(pa.large_string(), safe=False))
     out = np.empty(len(ends), dtype=np.int64)
-    search_kernels.search_sorted(buffers.data, buffers.offsets, asked.data, asked.offsets, right, out)
+    search_strings(buffers.data, buffers.offsets, asked.data, asked.offsets, right, out)
     return out
+
+
+@compiled("u1* i8* u1* i8* int i8*")
+def search_strings(data: Bytes, offsets: Offsets, ends: Bytes, end_offsets: Offsets, right: int, out: Offsets) -> None:
+    """The loop of :func:`search_sorted`."""
+    strings, asked = StringBuffers(data, offsets), StringBuffers(ends, end_offsets)
+    find = bisect.bisect_right if right else bisect.bisect_left
+    rows = range(len(strings))
+    out[:] = [find(rows, asked.value(number), key=strings.value) for number in range(len(asked))]

@@ -28,7 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from lakeindex.hashing.java_hash import string_hashes
+from lakeindex.hashing.java_strings import string_hashes
 
 
 def groups_of(keys: Sequence[str], count: int) -> list[int]:

@@ -31,16 +31,17 @@ import pyarrow.compute as pc
 from lakeindex.errors import TableCorruptError
 from lakeindex.format.hfile.reading import AskedBlock, HFile
 from lakeindex.hashing.arrow import RowNumbers, StringArray, StringBuffers, plain_strings, string_buffers
+from lakeindex.hashing.loops import Bytes, Offsets, compiled
 from lakeindex.metadata.metadata_keys import group_numbers
 from lakeindex.metadata.metadata_records import Record, decode_record
 from lakeindex.metadata.metadata_table import RECORD_INDEX, RecordType
 from lakeindex.metadata.metadata_view import Layer, MetadataView
 from lakeindex.storage import in_parallel
-from lakeindex.time_spent import loading
 
 _DECODED_BYTES: Final = 4 << 20
 """Decoded blocks that are searched at once."""
 _NOWHERE: Final = -1
+_FINE: Final = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,9 +160,6 @@ class _Newest:
 
     def _search(self, asked: Sequence[AskedBlock], file: HFile) -> tuple[RowNumbers, pa.Array] | None:
         """Rows and their values, in a compiled loop; None if it does not understand a block."""
-        with loading():
-            from lakeindex.metadata.indexes.block_kernels import FINE, copy_values, find_values
-
         data = np.frombuffer(b"".join(one.content for one in asked), np.uint8)
         first, count = asked[0].start, asked[-1].end - asked[0].start
         ends = np.cumsum([len(one.content) for one in asked], dtype=np.int64)
@@ -170,7 +168,7 @@ class _Newest:
         keys = self._keys.slice(first, first + count)
         found = np.full((count + 1, 2), _NOWHERE, np.int64)
         find_values(data, places, file.has_mvcc, keys.data, keys.offsets, found)
-        if found[count, 0] != FINE:
+        if found[count, 0] != _FINE:
             return None
         rows = np.flatnonzero(found[:count, 0] != _NOWHERE)
         starts, stops = found[rows, 0], found[rows, 1]
@@ -189,6 +187,36 @@ class _Newest:
                 if key in rows:
                     found[rows[key]] = value
         return np.array(list(found), np.int64), pa.array(found.values(), pa.binary())
+
+
+@compiled("u1* i8** int u1* i8* i8**")
+def find_values(
+    data: Bytes,
+    places: npt.NDArray[np.int64],
+    with_mvcc: int,
+    keys: Bytes,
+    key_offsets: Offsets,
+    found: npt.NDArray[np.int64],
+) -> None:
+    """Where the values of sorted keys are, in one pass over the blocks; of a key that stands there twice, the last one.
+    Uncompiled nothing is understood, and the entries are read one by one.
+
+    Args:
+        data: decoded blocks, one behind the other.
+        places: of each block, where it ends, the number of the first key that can be in it, and that behind the last.
+        with_mvcc: a byte, 0, is behind each value.
+        keys: bytes of the keys.
+        key_offsets: where each of them begins.
+        found: int64 [keys + 1, 2], is given where each key's value begins and ends; of what is not found, the row
+            stays. The last row begins with ``_FINE`` if all was understood. It stays, and nothing else counts, if an
+            entry leaves its block, has a version of its own, or is not behind the one before it.
+    """
+
+
+@compiled("u1* i8* i8* u1*")
+def copy_values(data: Bytes, starts: Offsets, offsets: Offsets, out: Bytes) -> None:
+    """Values one behind the other: the one at ``starts[i]`` goes to ``out[offsets[i]:offsets[i + 1]]``."""
+    out[:] = data[np.repeat(starts - offsets[:-1], np.diff(offsets)) + np.arange(len(out))]
 
 
 class _KeyBytes:

@@ -28,7 +28,7 @@ from lakeindex.files.footers import parse_layout, parse_shape, read_footer_bytes
 from lakeindex.format.avro_columns import columns_of
 from lakeindex.format.instants import comparable
 from lakeindex.hashing.arrow import plain_strings
-from lakeindex.hashing.java_order import java_min_max, java_order_key
+from lakeindex.hashing.java_strings import java_min_max, java_order_key
 from lakeindex.hashing.murmur import murmur
 from lakeindex.index.registry import index_for
 from lakeindex.model import BaseFile, IndexSpec

@@ -54,7 +54,7 @@ from lakeindex.parquet.thrift_walk import (
     START,
     STATISTICS_AT,
     STATISTICS_END,
-    WALK,
+    walk,
 )
 
 Numbers = npt.NDArray[np.int64]
@@ -77,18 +77,17 @@ class ColumnChunk:
     ends: tuple[bytes, bytes] | None
 
 
-def column_chunks(raw: bytes, column: int, row_groups: int, *, columns: int) -> list[ColumnChunk] | None:
+def column_chunks(raw: bytes, column: int, row_groups: int) -> list[ColumnChunk] | None:
     """Chunks of one column, by row group.
 
     Args:
         raw: thrift bytes of a footer.
         column: which leaf column.
-        columns: how many leaf columns, all of which are walked over.
 
     Returns:
         None if the bytes are not a footer of so many row groups.
     """
-    walked = _walked(raw, column, 1, row_groups, columns)
+    walked = _walked(raw, column, 1, row_groups)
     return None if walked is None else [_chunk(raw, columns[0]) for columns in walked[0].tolist()]
 
 
@@ -150,7 +149,7 @@ def footer_text(raw: bytes, columns: int, row_groups: int) -> FooterText | None:
     Returns:
         None if the bytes are not such a footer.
     """
-    walked = _walked(raw, 0, columns, row_groups, columns)
+    walked = _walked(raw, 0, columns, row_groups)
     if walked is None:
         return None
     found, places = walked
@@ -166,13 +165,11 @@ def footer_text(raw: bytes, columns: int, row_groups: int) -> FooterText | None:
     )
 
 
-def _walked(
-    raw: bytes, first: int, columns: int, row_groups: int, all_columns: int
-) -> tuple[npt.NDArray[np.int64], Numbers] | None:
+def _walked(raw: bytes, first: int, columns: int, row_groups: int) -> tuple[npt.NDArray[np.int64], Numbers] | None:
     found = np.full((row_groups, columns, NUMBERS), _NOWHERE, dtype=np.int64)
     places = np.full(PLACES, _NOWHERE, dtype=np.int64)
     seen = np.zeros(1, dtype=np.int64)
-    WALK.run(all_columns * row_groups, raw, first, found, places, seen)
+    walk(raw, first, found, places, seen)
     return None if seen[0] != row_groups else (found, places)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeindex.parquet.thrift_walk import CUT_SHORT, PAGE_HEADER, PAGE_NUMBERS
+from lakeindex.parquet.thrift_walk import CUT_SHORT, PAGE_NUMBERS, page_header
 
 _MOST_HEADER_BYTES: Final = 16 * 1024 * 1024
 """Arrow's readers refuse longer ones, too."""
@@ -97,7 +97,7 @@ class ChunkWalk:
 
     def _header(self, data: memoryview, at: int) -> int:
         """Read the header at a place; the place behind it."""
-        PAGE_HEADER.run(1, data, at, self._found)
+        page_header(data, at, self._found)
         end, body, crc, has_crc = self._found.tolist()
         if end == CUT_SHORT and len(data) - at <= _MOST_HEADER_BYTES:
             self._rest = bytes(data[at:])

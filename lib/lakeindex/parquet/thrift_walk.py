@@ -1,19 +1,16 @@
 """The walks over the bytes of a footer and of a page header, which are Thrift. :mod:`lakeindex.parquet.footer_text`
 says what the first looks for, :mod:`lakeindex.parquet.pages` uses the second.
-
-They run as they stand here over ``bytes``, or compiled over an array of them; their numbers are such that both do the
-same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from lakeindex.hashing.loops import Loop
+from lakeindex.hashing.loops import compiled
 
 # what is kept of a chunk; *_AT and *_END are places in the footer
 SIZE, DATA, DICTIONARY, MIN_AT, MIN_BYTES, MAX_AT, MAX_BYTES = 0, 1, 2, 3, 4, 5, 6
@@ -152,6 +149,7 @@ def _keep_text(field: int, at: int, length: int, row: Numbers) -> None:
         row[MAX_BYTES] = length
 
 
+@compiled("u1* int i8*** i8* i8*")
 def walk(data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers, seen: Numbers) -> None:  # noqa: C901, PLR0911, PLR0912, PLR0915 - one loop, as compiled code wants it
     """Walk a FileMetaData, keep what it says of columns from ``first`` on; ``seen[0]``: row groups, -1 if senseless."""
     role = [0] * _DEEPEST
@@ -254,23 +252,6 @@ def walk(data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers,
     seen[0] = groups
 
 
-def _compiled() -> Callable[[Bytes, int, npt.NDArray[np.int64], Numbers, Numbers], None]:
-    import numba
-
-    from lakeindex.hashing.compile_cache import READ_BYTES, compiled
-
-    numbers = numba.int64[::1]
-    run = compiled(walk, READ_BYTES, numba.int64, numba.int64[:, :, ::1], numbers, numbers)
-
-    def over_bytes(data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers, seen: Numbers) -> None:
-        run(np.frombuffer(data, np.uint8), first, found, places, seen)  # type: ignore[call-overload]
-
-    return over_bytes
-
-
-WALK: Final = Loop(walk, _compiled, 10_000)
-"""The walk, by column chunks."""
-
 # what is kept of a header; HEADER_END is its place in the bytes, or one of the two below
 HEADER_END, BODY_BYTES, CRC, HAS_CRC = 0, 1, 2, 3
 PAGE_NUMBERS: Final = 4
@@ -290,6 +271,7 @@ def _keep(depth: int, field: int, value: int, found: Numbers) -> None:
         found[HAS_CRC] = 1
 
 
+@compiled("u1* int i8*")
 def page_header(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one loop, as compiled code wants it
     data: Bytes, start: int, found: Numbers
 ) -> None:
@@ -377,20 +359,3 @@ def page_header(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one loop, as compile
         if at > len(data):
             return
     found[HEADER_END] = at
-
-
-def _compiled_page_header() -> Callable[[Bytes, int, Numbers], None]:
-    import numba
-
-    from lakeindex.hashing.compile_cache import READ_BYTES, compiled
-
-    run = compiled(page_header, READ_BYTES, numba.int64, numba.int64[::1])
-
-    def over_bytes(data: Bytes, start: int, found: Numbers) -> None:
-        run(np.frombuffer(data, np.uint8), start, found)  # type: ignore[call-overload]
-
-    return over_bytes
-
-
-PAGE_HEADER: Final = Loop(page_header, _compiled_page_header, 8_000)
-"""The reading, by headers."""

@@ -220,10 +220,8 @@ def _of_time(report: RunReport) -> Iterator[Finding]:
     if began <= 1:
         yield Finding(
             what,
-            f"Before a process works it loads the library, and with the Spark runner Spark. {small} The first run "
-            "after an installation also compiles its loops (numba), some ten seconds of a core, and keeps them.",
-            "Nothing if it was the first run. Else collect small batches into fewer runs, or upsert from a process "
-            "that stays; if every run compiles, let NUMBA_CACHE_DIR name a folder that stays and can be written.",
+            f"Before a process works it loads the library, and with the Spark runner Spark. {small}",
+            "Collect small batches into fewer runs, or upsert from a process that stays.",
         )
         return
     yield Finding(

@@ -43,7 +43,7 @@ class StageSummary:
         peak_bytes: most resident memory of a process that worked for the stage, whatever it did before; 0 if unknown.
         reused: the checkpoint of an earlier attempt was reused.
         counters: everything else the stage counted.
-        startup_seconds: start-up before the stage and in it: code was loaded or compiled, a session or workers were
+        startup_seconds: start-up before the stage and in it: code was loaded, a session or workers were
             started; of a command or a job, since its process began.
         waiting_seconds: waiting before the stage and in it: for the table's lock, a turn, memory or a free slot.
         other_seconds: what else was done since the stage before: opening the table, beginning, attempts that were lost.

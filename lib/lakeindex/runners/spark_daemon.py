@@ -1,7 +1,7 @@
 """The process from which Spark forks its Python workers, with the library loaded before it forks.
 
 Spark ends a worker that had nothing to do for a minute. The next one is forked at once, but then it imports
-pyarrow, numba and the library anew: two seconds of CPU each. Started by Spark, where ``spark.python.daemon.module``
+pyarrow and the library anew: two seconds of CPU each. Started by Spark, where ``spark.python.daemon.module``
 names it (:mod:`lakeindex.runners.spark_settings`).
 """
 
@@ -14,14 +14,7 @@ from typing import Final
 
 from pyspark import daemon
 
-from lakeindex.bloom.filter import ADD, PROBE
-from lakeindex.hashing.java_hash import NEW_LISTS, OLD_LISTS, STRINGS
-from lakeindex.hashing.murmur import HASHES
-from lakeindex.parquet.thrift_walk import PAGE_HEADER, WALK
-
 LOADED: Final = (
-    "lakeindex.index.search_kernels",
-    "lakeindex.metadata.indexes.block_kernels",
     "lakeindex.runners.spark",
     "lakeindex.conductor.upsert",
 )
@@ -37,8 +30,6 @@ def main() -> None:
     os.environ.setdefault("MIMALLOC_PURGE_DELAY", "5000")
     for name in LOADED:
         importlib.import_module(name)
-    for loop in (ADD, PROBE, HASHES, STRINGS, NEW_LISTS, OLD_LISTS, WALK, PAGE_HEADER):
-        loop.preload()
     gc.collect()
     gc.freeze()  # or workers, which collect after every task, would copy the pages of all these objects
     daemon.manager()

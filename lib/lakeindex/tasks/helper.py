@@ -15,7 +15,6 @@ from lakeindex.tasks import fast_start  # before anything that makes an Arrow ar
 
 # isort: split
 from lakeindex.errors import LakeIndexError
-from lakeindex.hashing.loops import load_numba
 from lakeindex.tasks.helpers import Answer
 
 _LOOK_SECONDS: Final = 2.0
@@ -28,9 +27,7 @@ def serve(pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; who started this one decides
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(pipe, messages), daemon=True).start()
-    _, wants_numba = pickle.loads(messages.get())  # noqa: S301 - of the process that started this one
-    if wants_numba:
-        load_numba()
+    pickle.loads(messages.get())  # noqa: S301 - of the process that started this one
     fast_start.loaded()
     gc.set_threshold(_OBJECTS)  # tasks leave little behind
     pipe.send_bytes(pickle.dumps(True))

@@ -29,7 +29,6 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lakeindex.hashing.loops import has_numba
 from lakeindex.tasks.memory_bound import MIB, current_bound
 
 if TYPE_CHECKING:
@@ -136,7 +135,7 @@ class Helpers:
         wanted = min(processes - 1, files // FILES_A_HELPER)
         with self._mutex:
             try:
-                first = pickle.dumps((function, has_numba())) if wanted > self._started else b""
+                first = pickle.dumps(function) if wanted > self._started else b""
                 while self._started < wanted:
                     self._started += 1  # one that cannot be started is not tried again
                     self._idle.append(_Helper(first))

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -11,12 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeindex.bloom import BloomFilter, build_filter, expected_fpp, extend_filter, parse_filter
-from lakeindex.bloom import filter as filters
-from lakeindex.bloom.filter import build_sized, lacks_bits, probe_keys
+from lakeindex.bloom.filter import build_sized, lacks_bits
 from lakeindex.bloom.sizing import FilterSize
 from lakeindex.errors import InvariantError
 from lakeindex.hashing.arrow import string_buffers
-from lakeindex.hashing.loops import Loop
 from lakeindex.options.types import FilterSizing, FilterType, WriteConfig
 from tests.strategies import key_texts
 
@@ -53,20 +50,6 @@ def test_parse_of_text_is_the_filter(texts: list[str], size: FilterSize) -> None
     )
     assert np.array_equal(parsed.bits, built.bits)
     assert parsed.to_text() == built.to_text()
-
-
-def test_filters_that_are_probed_for_a_key_each_soon_pay_for_the_compiled_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    built = build_filter(pa.array(["a"]), WriteConfig())
-    loaded: list[str] = []
-
-    def load() -> Callable[..., None]:
-        loaded.append("compiled")
-        return probe_keys
-
-    monkeypatch.setattr(filters, "PROBE", Loop(probe_keys, load, 10 * 100 * built.k))  # ten calls, at 100 keys each
-    for _ in range(11):
-        assert built.probe(pa.array(["a"])).all()
-    assert loaded == ["compiled"]
 
 
 @given(st.lists(key_texts, max_size=60), st.lists(key_texts, max_size=60), st.integers(0, 5), st.integers(0, 5))

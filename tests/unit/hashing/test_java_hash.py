@@ -11,9 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakeindex.errors import InvariantError
-from lakeindex.hashing import java_hash, java_kernels
-from lakeindex.hashing.arrow import string_buffers
-from lakeindex.hashing.java_hash import bucket_hashes
+from lakeindex.hashing.java_strings import bucket_hashes, string_hashes
 from tests.vectors_support import VECTORS
 
 PIECES = st.sampled_from(
@@ -87,9 +85,14 @@ def test_every_vector_of_hudi(file: str, old: bool) -> None:
     assert checked == 242
 
 
+ODD = ["id:__empty__,k2:__null__", "id:,k2:x", "id:a,b,k2:", "id:__empty__", "__null__", "", "k2:__empty__,,id:é"]
+
+
+@example(ODD, ["id", "k2"])
 @given(st.lists(KEYS), st.lists(st.sampled_from(["id", "k2", "x", "a", ""]), min_size=1, max_size=3))
 def test_equals_plain_python(keys: list[str], fields: list[str]) -> None:
     array = pa.array(keys, pa.string())
+    assert string_hashes(array).view(np.uint32).tolist() == [string_hash(key) for key in keys]
     new = bucket_hashes(array, fields).view(np.uint32).tolist()
     old = bucket_hashes(array, fields, old_rule=True).view(np.uint32).tolist()
     assert new == [list_hash(strings_of_new(key, fields)) for key in keys]
@@ -124,22 +127,3 @@ def test_a_null_key_is_refused() -> None:
 
 def test_no_keys() -> None:
     assert bucket_hashes(pa.array([], pa.string()), ["id"]).shape == (0,)
-
-
-ODD = ["id:__empty__,k2:__null__", "id:,k2:x", "id:a,b,k2:", "id:__empty__", "__null__", "", "k2:__empty__,,id:é"]
-
-
-@example(ODD, ["id", "k2"])
-@given(st.lists(KEYS, max_size=20), st.lists(st.sampled_from(["id", "k2", "x", "é"]), max_size=3))
-def test_both_forms_hash_alike(keys: list[str], fields: list[str]) -> None:
-    part = string_buffers(pa.array(["before", *keys, "behind"], pa.string())).slice(1, len(keys) + 1)
-    names = string_buffers(pa.array(fields, pa.string()))
-    for loop in ("hash_new", "hash_old"):
-        outs = [np.zeros(len(keys), np.uint32) for _ in range(2)]
-        for form, out in zip((java_hash, java_kernels), outs, strict=True):
-            getattr(form, loop)(part.data, part.offsets, names.data, names.offsets, out)
-        assert outs[0].tolist() == outs[1].tolist(), loop
-    outs = [np.zeros(len(keys), np.uint32) for _ in range(2)]
-    for form, out in zip((java_hash, java_kernels), outs, strict=True):
-        form.hash_strings(part.data, part.offsets, out)
-    assert outs[0].tolist() == outs[1].tolist()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeindex.hashing.java_order import java_min_max, java_order_key, orders_may_differ
+from lakeindex.hashing.java_strings import java_min_max, java_order_key, orders_may_differ
 from tests.strategies import any_texts
 
 

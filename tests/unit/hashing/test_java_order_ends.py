@@ -5,7 +5,7 @@ import itertools
 import pyarrow as pa
 import pytest
 
-from lakeindex.hashing.java_order import java_min_max, java_order_key
+from lakeindex.hashing.java_strings import java_min_max, java_order_key
 
 ODD = ("\ud7ff", "\ue000", "\uefff", "\uf000", "\uf8ff", "\uffff", "\U00010000", "\U0010ffff", "z")
 

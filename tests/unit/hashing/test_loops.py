@@ -1,29 +1,42 @@
-"""Loops have two forms, which give the same answers; little work takes the one that is there at once."""
+"""Each loop gives the answers of its plain form: for every length, all bytes, slices and exact buffers."""
 
 from __future__ import annotations
 
+import subprocess
 import sys
-from types import ModuleType
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numba import types
-from numba.core import caching
-from numba.core.errors import TypingError
 
-from lakeindex.bloom import filter as plain_loops
-from lakeindex.bloom import kernels
-from lakeindex.hashing import murmur_kernels, plain_murmur
+from lakeindex.bloom import filter as bloom
+from lakeindex.bloom.sizing import FilterSize
+from lakeindex.hashing import compile_loops, java_strings, loops, murmur, row_digest
 from lakeindex.hashing.arrow import StringBuffers, string_buffers
-from lakeindex.hashing.compile_cache import compiled
-from lakeindex.hashing.loops import Loop
+from lakeindex.index import key_ranges
+from lakeindex.metadata import record_index
+from lakeindex.options.types import FilterType
+from lakeindex.write.keys.java_text import java_text
+from lakeindex.write.types import widening
 from tests.strategies import any_texts
 
+ROOT = Path(__file__).resolve().parents[3]
+LONGEST = 300
+ALIKE = 9
+"""One more than go together."""
 texts = st.lists(any_texts, max_size=30) | st.lists(st.binary(max_size=40).map(lambda b: b.hex()), max_size=30)
 sizes = st.integers(1, 2**31 - 1) | st.integers(1, 200)
+Loop = Callable[..., None]
+NAMES = string_buffers(pa.array(["id", "k2", "é", ""]))
+
+
+def test_the_library_is_there() -> None:
+    """Without it all below would compare the plain forms with themselves: make setup makes it."""
+    assert loops.loaded().problem == "", "make setup compiles it"
 
 
 def buffers_of(keys: list[str]) -> StringBuffers:
@@ -32,81 +45,258 @@ def buffers_of(keys: list[str]) -> StringBuffers:
     return found.slice(1, len(keys) + 1)
 
 
-@given(texts, st.integers(0, 2**32 - 1))
-def test_both_forms_hash_alike(keys: list[str], seed: int) -> None:
-    part = buffers_of(keys)
-    outs = [np.zeros(len(keys), np.uint32) for _ in range(2)]
-    plain_murmur.hash_all(part.data, part.offsets, np.uint32(seed), outs[0])
-    murmur_kernels.hash_all(part.data, part.offsets, np.uint32(seed), outs[1])
-    assert outs[0].tolist() == outs[1].tolist()
+def random_strings(rng: np.random.Generator, lengths: list[int]) -> StringBuffers:
+    """Byte strings that end where their buffer does."""
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    pieces = [b",", b":", b"id", b"k2", "é中\U0001f600".encode(), b"__null__", b"__empty__"]
+    data = bytearray(rng.integers(0, 256, int(offsets[-1]), dtype=np.uint8).tobytes())
+    for at in rng.integers(0, max(len(data), 1), len(data) // 8).tolist():
+        piece = pieces[at % len(pieces)][: len(data) - at]
+        data[at : at + len(piece)] = piece
+    return StringBuffers(np.array(data, np.uint8) if data else np.zeros(0, np.uint8), offsets)
 
 
-@given(texts, texts, st.integers(1, 400), st.integers(1, 40), st.integers(1, 3))
-def test_both_forms_set_and_find_the_same_bits(keys: list[str], asked: list[str], m: int, k: int, rows: int) -> None:
-    part, probes = buffers_of(keys), buffers_of([*asked, *keys[:3]])
-    targets = np.arange(len(keys), dtype=np.int64) % rows
-    filters = [np.zeros((rows, (m + 7) // 8), np.uint8) for _ in range(2)]
-    for form, bits in zip((plain_loops, kernels), filters, strict=True):
-        form.add_keys(part.data, part.offsets, np.uint32(m), k, targets, bits)
-    assert (filters[0] == filters[1]).all()
-    outs = [np.zeros(len(probes), np.bool_) for _ in range(2)]
-    for form, out in zip((plain_loops, kernels), outs, strict=True):
-        form.probe_keys(probes.data, probes.offsets, np.uint32(m), k, filters[0], out)
-    assert outs[0].tolist() == outs[1].tolist()
+def differs(loop: Loop, out: np.ndarray, *args: object) -> bool:
+    """Whether the forms differ in what they leave in the last argument."""
+    plain = out.copy()
+    loop(*args, out)
+    loop.__wrapped__(*args, plain)  # type: ignore[attr-defined]
+    return out.tobytes() != plain.tobytes()
+
+
+def loops_over(strings: StringBuffers, seed: int, m: int, k: int, rows: int) -> Iterator[tuple[str, bool]]:
+    """The loops over byte strings, and whether the forms differ."""
+    count, data = len(strings), (strings.data, strings.offsets)
+    yield "hash_all", differs(murmur.hash_all, np.zeros(count, np.uint32), *data, seed)
+    yield "fold_bytes", differs(row_digest.fold_bytes, np.zeros(count, np.uint64), *data)
+    targets = np.arange(count, dtype=np.int64) % rows
+    bits = np.zeros((rows, (m + 7) // 8), np.uint8)
+    yield "add_keys", differs(bloom.add_keys, bits, *data, m, k, targets)
+    bits |= np.random.default_rng(seed).integers(0, 256, bits.shape, dtype=np.uint8)
+    bits[:, -1] = 255
+    yield "probe_keys", differs(bloom.probe_keys, np.zeros(count, np.bool_), *data, m, k, bits)
+    if count > ALIKE:  # plain Python is slow
+        strings = strings.slice(0, 3)
+        count, data = len(strings), (strings.data, strings.offsets)
+    yield "hash_strings", differs(java_strings.hash_strings, np.zeros(count, np.uint32), *data)
+    for loop in (java_strings.hash_new, java_strings.hash_old):
+        yield loop.__name__, differs(loop, np.zeros(count, np.uint32), *data, NAMES.data, NAMES.offsets)
+    ordered = sorted(strings.value(row) for row in range(count))
+    lengths = np.array([0, *map(len, ordered)], np.int64)
+    whole = (np.frombuffer(b"".join(ordered), np.uint8), np.cumsum(lengths))
+    for right in (0, 1):
+        yield f"search {right}", differs(key_ranges.search_strings, np.zeros(count, np.int64), *whole, *data, right)
+    starts = np.ascontiguousarray(strings.offsets[:-1][::-1])
+    copied = np.concatenate([[0], np.cumsum(np.diff(strings.offsets)[::-1])]).astype(np.int64)
+    out = np.zeros(int(copied[-1]), np.uint8)
+    yield "copy_values", differs(record_index.copy_values, out, strings.data, starts, copied)
+
+
+def test_every_length_and_byte() -> None:
+    """Keys of one length side by side, more than go together, and one of another length between."""
+    rng, wrong = np.random.default_rng(1), set()
+    for length in range(LONGEST + 1):
+        lengths = [length] * ALIKE + [int(rng.integers(0, LONGEST))] + [length] * (length % 3)
+        strings = random_strings(rng, lengths)
+        rows, m, k = 1 + length % 3, int(rng.integers(1, 4_000)), 1 + length % 70
+        wrong |= {(name, length) for name, wrongly in loops_over(strings, length, m, k, rows) if wrongly}
+    every = StringBuffers(np.arange(256, dtype=np.uint8), np.arange(257, dtype=np.int64))
+    wrong |= {(name, "each byte") for name, wrongly in loops_over(every, 0, 2**20 + 1, 7, 1) if wrongly}
+    assert wrong == set()
+
+
+@given(texts, st.integers(0, 2**32 - 1), st.integers(1, 400), st.integers(1, 100), st.integers(1, 3))
+def test_both_forms_of_slices_and_no_keys_at_all(keys: list[str], seed: int, m: int, k: int, rows: int) -> None:
+    assert [name for name, wrongly in loops_over(buffers_of(keys), seed, m, k, rows) if wrongly] == []
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=40), st.data())
+def test_both_forms_fold_runs_of_hashes(values: list[int], data: st.DataObject) -> None:
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(values)), max_size=6)))
+    offsets = np.array([0, *cuts, len(values)], np.int64)
+    out = np.zeros(len(offsets) - 1, np.uint64)
+    assert not differs(row_digest.fold_hashes, out, np.array(values, np.uint64), offsets)
 
 
 @given(texts, sizes)
 def test_positions_are_those_of_the_chained_hashes(keys: list[str], m: int) -> None:
     part = buffers_of(keys)
-    for alike in plain_murmur.alike(part.data, part.offsets):
-        places = [step.tolist() for step in plain_loops._places(alike, np.uint32(m), 3)]
+    for alike in murmur.alike(part.data, part.offsets):
+        places = [step.tolist() for step in bloom._places(alike, m, 3)]
         for number, row in enumerate(alike.rows.tolist()):
             one, h = buffers_of([keys[row]]), np.zeros(1, np.uint32)
             for step in places:
-                murmur_kernels.hash_all(one.data, one.offsets, h[0], h)
+                murmur.hash_all(one.data, one.offsets, int(h[0]), h)
                 assert step[number] == abs(int(h.view(np.int32)[0])) % m
 
 
-@pytest.mark.parametrize(("numba", "patience"), [(None, 10), (ModuleType("numba"), 310)])
-def test_a_loop_is_plain_until_it_pays_to_load_the_other(
-    monkeypatch: pytest.MonkeyPatch, numba: ModuleType | None, patience: int
+@given(st.lists(st.integers(0, 2**32 - 1), max_size=60))
+def test_doubles_are_those_of_the_texts_or_none(patterns: list[int]) -> None:
+    values = np.array(patterns, np.uint32).view(np.float32)
+    out = np.zeros(len(values))
+    widening.doubles_of_texts(values, out)
+    known = ~np.isnan(out)
+    assert out[known].tolist() == [float(text) for text in java_text(pa.array(values[known]), "v").to_pylist()]
+
+
+def test_halves_where_a_number_of_64_bits_overflows_are_rounded_as_java_does() -> None:
+    """Measured with Java 17."""
+    values = np.array([8.0891445e25, -8.7939005e25, 9.6979625e25, 8.0460695e25, -0.0, 0.0], np.float32)
+    out = np.zeros(len(values))
+    widening.doubles_of_texts(values, out)
+    assert list(map(str, out.tolist())) == [
+        "8.0891445e+25",
+        "-8.7939005e+25",
+        "9.6979625e+25",
+        "8.0460695e+25",
+        "-0.0",
+        "0.0",
+    ]
+
+
+def entries_by_hand(data: bytes, blocks: list[list[int]], has_mvcc: bool, keys: list[bytes]) -> list[list[int]] | None:
+    """What :func:`find_values` finds, spelled out; None if a block is not plain."""
+    found, at = [[-1, -1] for _ in keys], 0
+    for end, first, last in blocks:
+        before = b""
+        while at < end:
+            head = data[at : min(at + 10, end)]
+            sizes = int.from_bytes(head[:4], "big", signed=True), int.from_bytes(head[4:8], "big", signed=True)
+            key_to = at + 10 + int.from_bytes(head[8:], "big", signed=True)
+            value, stop = at + 8 + sizes[0], at + 8 + sum(sizes)
+            mvcc = data[stop : stop + 1] if has_mvcc and stop < end else b"\0" * (not has_mvcc)
+            key = data[at + 10 : key_to]
+            if (
+                len(head) < 10
+                or key_to < at + 10
+                or not key_to <= value <= stop <= end
+                or key < before
+                or mvcc != b"\0"
+            ):
+                return None
+            for number in range(first, last):
+                if keys[number] == key:
+                    found[number] = [value, stop]
+            before, at = key, stop + has_mvcc
+    return found
+
+
+@given(
+    st.lists(st.tuples(st.binary(max_size=3), st.binary(max_size=9)), max_size=8),
+    st.lists(st.binary(max_size=3), max_size=8, unique=True),
+    st.booleans(),
+    st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), max_size=2),
+    st.integers(0, 9),
+)
+def test_values_of_a_block(
+    entries: list[tuple[bytes, bytes]], keys: list[bytes], has_mvcc: bool, damage: list[tuple[float, int]], cut: int
 ) -> None:
-    monkeypatch.delitem(sys.modules, "numba", raising=False)
-    if numba is not None:
-        monkeypatch.setitem(sys.modules, "numba", numba)
-    done: list[str] = []
-    loaded: list[str] = []
-
-    def load() -> object:
-        loaded.append("compiled")
-        return lambda what: done.append(f"compiled {what}")
-
-    loop: Loop[str] = Loop(lambda what: done.append(f"plain {what}"), load, patience=patience)  # type: ignore[arg-type]
-    for cost, what in ((6, "a"), (4, "b"), (1, "c"), (0, "d")):
-        loop.run(cost, what)
-    assert done == ["plain a", "plain b", "compiled c", "compiled d"]
-    assert loaded == ["compiled"]
-
-
-def test_a_loop_that_was_loaded_before_is_compiled_at_once() -> None:
-    done: list[str] = []
-    loop: Loop[()] = Loop(lambda: done.append("plain"), lambda: lambda: done.append("compiled"), patience=10)
-    loop.preload()
-    loop.run(1)
-    assert done == ["compiled"]
+    content = bytearray()
+    for key, value in sorted(entries, key=lambda entry: entry[0]):
+        content += (len(key) + 4).to_bytes(4, "big") + len(value).to_bytes(4, "big") + len(key).to_bytes(2, "big")
+        content += key + b"\0\0" + value + b"\0" * has_mvcc
+    for place, byte in damage:
+        if content:
+            content[int(place * len(content))] = byte
+    data, keys = bytes(content[: max(len(content) - cut, 0)]) if cut > 7 else bytes(content), sorted(keys)
+    found = np.full((len(keys) + 1, 2), -1, np.int64)
+    offsets = np.cumsum([0, *map(len, keys)], dtype=np.int64)
+    args = np.array([[len(data), 0, len(keys)]], np.int64), has_mvcc, np.frombuffer(b"".join(keys), np.uint8), offsets
+    record_index.find_values(np.frombuffer(data, np.uint8), *args, found)
+    expected = entries_by_hand(data, [[len(data), 0, len(keys)]], has_mvcc, keys)
+    assert (found[-1, 0] == record_index._FINE) == (expected is not None)
+    if expected is not None:
+        assert found[:-1].tolist() == expected
 
 
-def test_where_no_cache_can_be_written_loops_are_compiled_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a container whose files and home cannot be written."""
-    monkeypatch.setattr(caching.CompileResultCacheImpl, "_locator_classes", [])
-    signature = (types.int64, types.Array(types.int64, 1, "C"))
-    out = np.zeros(1, np.int64)
-    compiled(_twice, *signature)(21, out)
-    assert out.tolist() == [42]
-    monkeypatch.undo()
-    with pytest.raises(TypingError):  # what else is wrong is not taken for that
-        compiled(_twice, types.unicode_type, types.Array(types.int64, 1, "C"))
+def test_blocks_that_are_said_to_be_longer_than_their_bytes_are_not_read() -> None:
+    for place in ([11, 0, 1], [10, 0, 2], [10, -1, 1]):
+        found = np.full((2, 2), -1, np.int64)
+        keys, offsets = np.zeros(1, np.uint8), np.array([0, 1], np.int64)
+        record_index.find_values(np.zeros(10, np.uint8), np.array([place], np.int64), False, keys, offsets, found)
+        assert found[1, 0] != record_index._FINE
 
 
-def _twice(value: int, out: np.ndarray) -> None:
-    out[0] = 2 * value
+def test_arrays_of_another_kind_are_refused() -> None:
+    data, offsets, out = np.zeros(4, np.uint8), np.array([0, 4], np.int64), np.zeros(1, np.uint32)
+    for wrong in (
+        (data, offsets.astype(np.int32), 0, out),
+        (data, offsets, 0, np.zeros(1, np.int64)),
+        (data, np.array([0, 9, 4, 9], np.int64)[::2], 0, out),
+        (data, offsets.reshape(1, 2), 0, out),
+    ):
+        with pytest.raises(TypeError, match="is no array of"):
+            murmur.hash_all(*wrong)
+    with pytest.raises(ValueError, match="zip"):
+        murmur.hash_all(data, offsets, 0)  # type: ignore[call-arg]
+
+
+@pytest.fixture
+def without_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(loops, "loaded", lambda: loops.Loaded(Path("loops"), None, "there is none"))
+    loops._function.cache_clear()
+    yield
+    loops._function.cache_clear()
+
+
+KEYS = ["a", "", "kéy", "id:1,k2:__null__", "中文键\U0001f600", *(f"key-{n:08d}" for n in range(40))]
+
+
+def public_answers() -> list[object]:
+    """What those give that users call, of chunks, slices and other types of the same keys; and of nulls."""
+    keys = pa.array(["x", *KEYS]).slice(1)
+    found: list[object] = []
+    for kind in (keys, keys.cast(pa.large_string()), keys.dictionary_encode(), pa.chunked_array([keys[:7], keys[7:]])):
+        found += [murmur.murmur(kind, 7).tolist(), java_strings.string_hashes(kind).tolist()]
+        found += [java_strings.bucket_hashes(kind, ["id", "k2"], old_rule=rule).tolist() for rule in (False, True)]
+    some = pa.array([key for key in KEYS if key])
+    for kind in FilterType:
+        built = bloom.build_sized(some, FilterSize(kind, 9, 30, 1e-3))
+        found += [built.to_text(), built.probe(keys).tolist(), bloom.expected_fpp(built)]
+    lists = pa.array([[1], None, [], [2, 3, None]] * 3)
+    floats = pa.array([0.1, None, 3.4e10, float("nan")] * 3, pa.float32())
+    table = pa.table({"k": pa.array([*KEYS[:11], None]), "l": lists, "f": floats, "b": pa.array([b"\xff", None] * 6)})
+    found += [row_digest.digest_rows(table), row_digest.digest_rows(table.slice(3, 5))]
+    found.append(str(widening.widened(pa.chunked_array([floats, floats.slice(1, 2)]), pa.float64()).to_pylist()))
+    ordered = string_buffers(pa.array(sorted(KEYS, key=str.encode)))
+    ends = [key.encode() for key in KEYS]
+    found += [key_ranges.search_sorted(ordered, ends, right=right).tolist() for right in (False, True)]
+    return found
+
+
+def test_all_work_the_same_without_the_library(request: pytest.FixtureRequest) -> None:
+    compiled = public_answers()
+    request.getfixturevalue("without_library")
+    assert loops._function("hash_all", ()) is None
+    assert public_answers() == compiled
+
+
+@pytest.mark.slow
+def test_no_loop_reads_or_writes_beside_its_buffers(tmp_path: Path) -> None:
+    """These tests once more, with a library that watches its reads, and undefined behaviour as a crash."""
+    asan = subprocess.run(
+        ["cc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    if not Path(asan).is_absolute():
+        pytest.skip("cc has no sanitizers")
+    watched = tmp_path / "watched.so"
+    flags = ("-fsanitize=address,undefined", "-fsanitize-undefined-trap-on-error", "-g", "-O1")
+    compile_loops.make(watched, *flags)
+    code = (
+        "import sys, pathlib, pytest; from lakeindex.hashing import compile_loops; "
+        "watched = pathlib.Path(sys.argv.pop(1)); compile_loops.library = lambda: watched; sys.exit(pytest.main(sys.argv[1:]))"
+    )
+    tests = [
+        __file__,
+        str(ROOT / "tests/unit/parquet/test_walk_forms.py"),
+        "-m",
+        "not slow",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+    ]
+    env = {"LD_PRELOAD": asan, "ASAN_OPTIONS": "detect_leaks=0", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    env |= {"PYTHONPATH": f"{ROOT / 'lib'}:{ROOT}", "PYTHONMALLOC": "malloc"}
+    command = [sys.executable, "-c", code, str(watched), *tests]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeindex.hashing.arrow import string_buffers
-from lakeindex.hashing.java_order import java_order_key
-from lakeindex.index import key_ranges
+from lakeindex.hashing.java_strings import java_order_key
 from lakeindex.index.key_ranges import IntervalTree, KeyRange, Pruner, prune, pruner_for, search_sorted
 from tests.strategies import key_texts, plain_key_texts
 
@@ -65,19 +64,13 @@ def test_a_stored_key_is_never_pruned_from_its_file(files: list[list[str]]) -> N
 
 
 @given(st.lists(key_texts, max_size=40), st.lists(key_texts, max_size=20), st.booleans())
-def test_compiled_search_equals_bisect(texts: list[str], asked: list[str], right: bool) -> None:
+def test_search_equals_bisect(texts: list[str], asked: list[str], right: bool) -> None:
     keys = sorted(text.encode() for text in texts)
     ends = [text.encode() for text in asked]
     find = bisect.bisect_right if right else bisect.bisect_left
     buffers = string_buffers(pa.array([key.decode() for key in keys], pa.string()))
     expected = [find(keys, end) for end in ends]
-    few = key_ranges._FEW_SEARCHES
-    try:
-        for limit in (0, 10**9):
-            key_ranges._FEW_SEARCHES = limit
-            assert search_sorted(buffers, ends, right=right).tolist() == expected
-    finally:
-        key_ranges._FEW_SEARCHES = few
+    assert search_sorted(buffers, ends, right=right).tolist() == expected
 
 
 @given(st.lists(st.tuples(plain_key_texts, plain_key_texts), max_size=30), plain_key_texts, plain_key_texts)

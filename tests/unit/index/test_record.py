@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakeindex.errors import IndexDamagedError, InvariantError
-from lakeindex.hashing.java_hash import string_hashes
+from lakeindex.hashing.java_strings import string_hashes
 from lakeindex.index.locations import record_shards
 from lakeindex.index.locations import record_shards as record_merge
 from lakeindex.index.locations.change_log import (

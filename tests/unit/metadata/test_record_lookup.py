@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lakeindex.errors import TableCorruptError
 from lakeindex.format.hfile import HFile, blocks, format_hfile
-from lakeindex.metadata.indexes import block_kernels
+from lakeindex.metadata import record_index
 from lakeindex.metadata.metadata_records import Record, decode_record, encode_record, own_schema
 from lakeindex.metadata.metadata_table import RECORD_INDEX
 from lakeindex.metadata.metadata_view import Layer
@@ -153,9 +153,9 @@ def test_the_loop_says_of_every_cut_that_a_block_is_not_plain(with_mvcc: bool) -
     for size in range(len(content) + 1):
         found = np.full((3, 2), -1, np.int64)
         places, offsets = np.array([[size, 0, 2]]), np.array([0, 1, 2])
-        block_kernels.find_values(np.frombuffer(content, np.uint8), places, with_mvcc, keys, offsets, found)
+        record_index.find_values(np.frombuffer(content, np.uint8), places, with_mvcc, keys, offsets, found)
         if size in (0, entry, 2 * entry):
-            assert found[2, 0] == block_kernels.FINE
+            assert found[2, 0] == record_index._FINE
             assert (found[:2, 0] >= 0).sum() == size // entry
         else:
-            assert found[2, 0] == block_kernels.NOT_PLAIN, size
+            assert found[2, 0] != record_index._FINE, size

@@ -56,30 +56,30 @@ def test_equals_pyarrow(stats: bool, rows: int, group: int, columns: int) -> Non
     metadata = pq.read_metadata(pa.BufferReader(content))
     for column in range(metadata.num_columns):
         if metadata.schema.column(column).physical_type == "BYTE_ARRAY":
-            chunks = column_chunks(footer_bytes(content), column, metadata.num_row_groups, columns=4)
+            chunks = column_chunks(footer_bytes(content), column, metadata.num_row_groups)
             assert chunks == by_pyarrow(content, column)
 
 
 def test_other_number_of_row_groups_is_refused() -> None:
     raw = footer_bytes(written())
-    assert column_chunks(raw, 0, 4, columns=4) is not None
+    assert column_chunks(raw, 0, 4) is not None
     for groups in (0, 3, 5, 1_000):
-        assert column_chunks(raw, 0, groups, columns=4) is None
+        assert column_chunks(raw, 0, groups) is None
 
 
 def test_column_that_is_not_there_has_no_place() -> None:
-    assert column_chunks(footer_bytes(written()), 99, 4, columns=4) == [ColumnChunk(-1, -1, None)] * 4
+    assert column_chunks(footer_bytes(written()), 99, 4) == [ColumnChunk(-1, -1, None)] * 4
 
 
 @pytest.mark.parametrize("part", range(16))
 def test_cut_footer_is_refused(part: int) -> None:
     raw = footer_bytes(written())
-    assert column_chunks(raw[: len(raw) * part // 16], 0, 4, columns=4) is None
+    assert column_chunks(raw[: len(raw) * part // 16], 0, 4) is None
 
 
 @given(st.binary(max_size=300), st.integers(0, 5), st.integers(0, 5))
 def test_any_bytes_are_walked_to_an_end(raw: bytes, column: int, groups: int) -> None:
-    chunks = column_chunks(raw, column, groups, columns=4)
+    chunks = column_chunks(raw, column, groups)
     assert chunks is None or len(chunks) == groups
 
 
@@ -98,4 +98,4 @@ def test_any_bytes_are_walked_to_an_end(raw: bytes, column: int, groups: int) ->
     ],
 )
 def test_hostile_bytes(raw: bytes) -> None:
-    assert column_chunks(raw, 0, 1, columns=4) is None
+    assert column_chunks(raw, 0, 1) is None

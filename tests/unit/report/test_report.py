@@ -264,7 +264,7 @@ LOOKED_UP = stage("index_lookup", pairs_in=1000, pairs_out=970)
         (made({"retries": 2}), "2 attempts at the merge were lost to other writers."),
         (made({"waiting_seconds": 1.5}, (stage("merge_write", waiting_seconds=1.5),)), "1.5 of 3.0 s were waiting.\nCause: Other writers were at the table"),
         (made({"waiting_seconds": 1.5}, (stage("verify_keys", waiting_seconds=1.5), stage("merge_write"))), "1.5 of 3.0 s were waiting.\nCause: Most was in verify_keys"),
-        (made({"startup_seconds": 2.5}, (stage("merge_write", startup_seconds=2.5),)), "2.5 of 3.0 s were start-up.\nCause: Before a process works it loads the library, and with the Spark runner Spark. For a small batch that is most of the time. The first run after an installation also compiles"),
+        (made({"startup_seconds": 2.5}, (stage("merge_write", startup_seconds=2.5),)), "2.5 of 3.0 s were start-up.\nCause: Before a process works it loads the library, and with the Spark runner Spark. For a small batch that is most of the time."),
         (made({"startup_seconds": 2.5}, (stage("stage_input", startup_seconds=1.2), stage("merge_write", startup_seconds=1.3))), "2.5 of 3.0 s were start-up.\nCause: Before a process works it loads the library, and a spark-submit Java and Spark; 2 stages of this run began so."),
     ],
 )  # fmt: skip

@@ -15,7 +15,7 @@ JOB = """
 import runpy, sys
 sys.argv = sys.argv[1:]
 try: runpy.run_path(sys.argv[0], run_name="__main__")
-except SystemExit as end: print(end.code, [name for name in ("numba", "pandas", "pyspark") if name in sys.modules])
+except SystemExit as end: print(end.code, [name for name in ("pandas", "pyspark") if name in sys.modules])
 """
 
 PROGRAM = """
@@ -47,7 +47,7 @@ def test_a_command_that_writes_does_without_pandas(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_jobs_load_neither_compiled_loops_nor_spark_for_little_work(tmp_path: Path) -> None:
+def test_jobs_load_neither_pandas_nor_spark_for_little_work(tmp_path: Path) -> None:
     make_table(tmp_path / "t")
     pq.write_table(batch_of([Row(f"k{n}", "x", 1, "v") for n in range(100)]), tmp_path / "b.parquet")
     words = [

@@ -292,7 +292,7 @@ peak = int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text()
 print(json.dumps({"peak": peak, "rows_in": summary.rows_in, "inserts": summary.inserts}))
 """
 BASE = 700 * MIB
-"""Interpreter, libraries and compiled kernels, and what allocators keep of what was freed: about 500 MB by measurement
+"""Interpreter, libraries, and what allocators keep of what was freed: about 500 MB by measurement
 (docs/architecture.md), which differs between machines. Without the bound the peak is 1,360 MiB.
 """
 

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from lakeindex.errors import ObjectNotFoundError, UsageError
 from lakeindex.hashing.arrow import StringArray, plain_strings
-from lakeindex.hashing.java_hash import string_hashes
+from lakeindex.hashing.java_strings import string_hashes
 from lakeindex.index.advice import STORED
 from lakeindex.index.locations.change_log import Delta, delta_of, instant_of, missing, new_generation, number_of
 from lakeindex.index.locations.contract import Found, StoredIndex

@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 
 from lakeindex.errors import REPAIR_KEYS, InvariantError, ObjectNotFoundError
 from lakeindex.hashing.arrow import StringArray
-from lakeindex.hashing.java_hash import string_hashes
+from lakeindex.hashing.java_strings import string_hashes
 from lakeindex.index.locations.change_log import damaged
 from lakeindex.index.locations.record_options import RecordOptions
 from lakeindex.model import Group

@@ -21,10 +21,11 @@ Java's texts are those of releases 8 to 18, as in :mod:`lakeindex.write.keys.jav
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.time_spent import loading
+from lakeindex.hashing.loops import compiled
 from lakeindex.write.columns import without_hidden_nulls
 from lakeindex.write.keys.java_text import java_text
 
@@ -64,18 +65,23 @@ def widened_array(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _doubles(array: pa.Array) -> pa.Array:
     """Floats as doubles, by way of their texts."""
-    with loading():
-        from lakeindex.write.types.widening_kernels import doubles_of_texts
-
     floats = array.cast(pa.float32())
     values = np.ascontiguousarray(floats.fill_null(0.0).to_numpy(zero_copy_only=False))
     doubles = np.empty(len(values), np.float64)
-    doubles_of_texts(values.copy(), doubles)
+    doubles_of_texts(values, doubles)
     left = np.flatnonzero(np.isnan(doubles))
     if len(left):  # not a number, infinite, or too far from 1 for 64 bits
         doubles[left] = java_text(pa.array(values[left]), _NAME).cast(pa.float64()).to_numpy(zero_copy_only=False)
     found = pa.array(doubles)
     return pc.if_else(array.is_valid(), found, pa.scalar(None, pa.float64())) if array.null_count else found
+
+
+@compiled("f4* f8*")
+def doubles_of_texts(values: npt.NDArray[np.float32], out: npt.NDArray[np.float64]) -> None:  # noqa: ARG001 - as below
+    """``Double.parseDouble(Float.toString(value))`` of each value; NaN of what is not finite or takes more than 64
+    bits, and uncompiled of each: the caller then asks the text itself.
+    """
+    out[:] = np.nan
 
 
 def _nested(array: pa.Array, kind: pa.DataType) -> pa.Array:
