@@ -110,7 +110,7 @@ def load(far: Far, uri: str) -> None:
 
 def _look_up(uri: str, batch: str, folder: str, *, cache: bool) -> dict[str, float]:
     """Seconds of the stages that need footers, and what they read."""
-    from lakeindex.conductor.opened import open_for_write
+    from lakeindex.conductor.open_for_write import open_for_write
     from lakeindex.conductor.upsert import look_up, run_stage_input
     from lakeindex.model import Operation
     from lakeindex.run.spec import RunSpec

@@ -118,7 +118,7 @@ def look_up(table: Path, kind: str, keys: Path, runs: Path, runner: Runner | Non
         runs: where run folders are made and removed.
         runner: runs the three stages; the local one, if none is given.
     """
-    from lakeindex.conductor.opened import open_for_write
+    from lakeindex.conductor.open_for_write import open_for_write
     from lakeindex.conductor.upsert import look_up as stages_2_to_4
     from lakeindex.conductor.upsert import run_stage_input
     from lakeindex.model import IndexType, Operation

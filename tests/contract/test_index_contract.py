@@ -21,7 +21,7 @@ from lakeindex import pipeline
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import IndexNotBuiltError, OptionError, QuarantineExceededError, UsageError
 from lakeindex.files import footer_cache
-from lakeindex.index.locations.contract import LocationStore
+from lakeindex.index.locations.stored_index import LocationStore
 from lakeindex.index.registry import index_for
 from lakeindex.model import IndexType
 from lakeindex.operations.table_services import rollback_table

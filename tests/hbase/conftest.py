@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.index.hbase.rows import HBaseRows, Row
-from lakeindex.index.hbase.store import rows_of
+from lakeindex.index.hbase.hbase_rows import HBaseRows, Row
+from lakeindex.index.hbase.hbase_store import rows_of
 from lakeindex.model import IndexSpec
 from lakeindex.options.parse import parse_options
 from lakeindex.storage import open_storage

@@ -8,8 +8,8 @@ import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import HBaseTableError
-from lakeindex.index.hbase.rows import Row as HBaseRow
-from lakeindex.index.hbase.store import HBaseIndex, HBaseStore, IndexMarker, MarkerRow
+from lakeindex.index.hbase.hbase_rows import Row as HBaseRow
+from lakeindex.index.hbase.hbase_store import HBaseIndex, HBaseStore, IndexMarker, MarkerRow
 from lakeindex.index.locations.change_log import ChangeLog
 from lakeindex.index.locations.store_context import Completed, StoreContext
 from lakeindex.options.parse import parse_options

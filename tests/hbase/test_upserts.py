@@ -11,8 +11,8 @@ import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import HBaseTableError, HBaseUnavailableError, IndexNotBuiltError, StorageError
-from lakeindex.index.hbase import store as hbase
-from lakeindex.index.hbase.store import HBaseStore, RowWriter
+from lakeindex.index.hbase import hbase_store as hbase
+from lakeindex.index.hbase.hbase_store import HBaseStore, RowWriter
 from lakeindex.operations.table_services import rollback_table
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
 from tests.hbase.conftest import Bench
@@ -284,7 +284,7 @@ def copied(bench: Bench) -> list[tuple[bytes, dict[bytes, bytes]]]:
 
 
 def all_keys(bench: Bench) -> list[bytes]:
-    from lakeindex.index.hbase.rows import MARKER_KEY
+    from lakeindex.index.hbase.hbase_rows import MARKER_KEY
 
     return [key.encode() for key in bench.held()] + [MARKER_KEY]
 

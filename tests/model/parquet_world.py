@@ -42,7 +42,7 @@ from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
 from lakeindex.write.base_file import encode_base_file, sequence_numbers
-from lakeindex.write.keys.keys import KeySpec
+from lakeindex.write.keys.key_generators import KeySpec
 from tests.model.world import (
     CONFIG,
     FIRST,

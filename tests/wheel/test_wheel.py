@@ -130,7 +130,7 @@ def test_hbase_and_hdfs(wheel: Path, place: Path):
     use(env)
     where = "from lakeindex.storage import open_storage; print(open_storage('hdfs://127.0.0.1:1/t').uri)"
     assert env.python(where) == "hdfs://127.0.0.1:1/t"
-    assert env.python("import lakeindex.index.hbase.rows, happybase; print('there')") == "there"
+    assert env.python("import lakeindex.index.hbase.hbase_rows, happybase; print('there')") == "there"
 
 
 def test_spark(wheel: Path, place: Path):

@@ -19,7 +19,7 @@ from lakeindex.commit.write_session import (
     WriteSession,
     begin_write,
 )
-from lakeindex.conductor.opened import open_for_write, retry_on_conflict
+from lakeindex.conductor.open_for_write import open_for_write, retry_on_conflict
 from lakeindex.conductor.upsert import done_before, keep_summary
 from lakeindex.errors import UsageError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakeindex.commit.ledger import find_done
-from lakeindex.conductor.chosen import ChosenBatch, Source, chosen_identity, coming_rows
-from lakeindex.conductor.opened import open_and_retry
+from lakeindex.conductor.chosen_batch import ChosenBatch, Source, chosen_identity, coming_rows
+from lakeindex.conductor.open_for_write import open_and_retry
 from lakeindex.conductor.upsert import Batch, GivenBatch, done_before, nothing_to_do, run_stage_input
 from lakeindex.errors import UsageError
 from lakeindex.lock.write_context import WriteContext

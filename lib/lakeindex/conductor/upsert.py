@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from lakeindex.commit.write_session import AlreadyDone, WriteSession, begin_write
-from lakeindex.conductor.opened import open_and_retry, open_for_write, retry_on_conflict
+from lakeindex.conductor.open_for_write import open_and_retry, open_for_write, retry_on_conflict
 from lakeindex.errors import FencedError, InputError, UsageError, noted
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.model import BaseFile, Operation

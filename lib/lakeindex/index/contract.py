@@ -2,7 +2,7 @@
 
 An index kind answers for sorted chunks of keys which files may hold them (:meth:`Index.ask`): with one slice of the
 chunk for each file (BLOOM by key ranges, SIMPLE all of it), or with rows for each file, computed from the keys (BUCKET)
-or looked up in a store (:class:`lakeindex.index.locations.contract.StoredIndex`).
+or looked up in a store (:class:`lakeindex.index.locations.stored_index.StoredIndex`).
 
 Every answer is a proposal: ``verify_keys`` looks into the file itself. A wrong proposal costs time, a missing one costs
 data. "Global" is a parameter (the look-up key drops the partition), not another kind.
@@ -26,7 +26,7 @@ from lakeindex.model import Group, IndexSpec
 from lakeindex.options.types import WriteConfig
 
 if TYPE_CHECKING:
-    from lakeindex.index.locations.contract import StoredIndex
+    from lakeindex.index.locations.stored_index import StoredIndex
 
 Homes: TypeAlias = npt.NDArray[np.int32]
 

@@ -10,7 +10,7 @@ import importlib
 from lakeindex.errors import OptionError
 from lakeindex.index.advice import STORED, KindAdvice
 from lakeindex.index.contract import Index
-from lakeindex.index.locations.contract import StoredIndex
+from lakeindex.index.locations.stored_index import StoredIndex
 from lakeindex.model import IndexSpec, IndexType
 from lakeindex.time_spent import loading
 

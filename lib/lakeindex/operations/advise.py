@@ -44,7 +44,7 @@ from lakeindex.table.handle import Table
 from lakeindex.table.refusals import check_stores_keys
 from lakeindex.table.table_columns import table_schema
 from lakeindex.tasks.stores import storage_at
-from lakeindex.write.keys.keys import KeyGenerator, KeySpec
+from lakeindex.write.keys.key_generators import KeyGenerator, KeySpec
 from lakeindex.write.types.schema_fit import fit_batch
 
 SAMPLED_ROWS: Final = 50_000

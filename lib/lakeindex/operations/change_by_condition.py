@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from lakeindex.conductor.chosen import Choice, required, run_chosen
+from lakeindex.conductor.chosen_batch import Choice, required, run_chosen
 from lakeindex.conductor.delete_partitions import delete_partitions, plan_deletion
 from lakeindex.conductor.dry_run import plan_batch
-from lakeindex.conductor.opened import open_for_write
+from lakeindex.conductor.open_for_write import open_for_write
 from lakeindex.errors import SchemaMismatchError, UsageError, WriteConflictError, first_line
 from lakeindex.hashing.arrow import RowNumbers
 from lakeindex.model import BaseFile, Change, Operation
@@ -30,7 +30,7 @@ from lakeindex.operations.rows.key_sets import key_spec_of
 from lakeindex.operations.rows.known_bounds import path_facts
 from lakeindex.operations.rows.plan import ScanPlan, plan_scan
 from lakeindex.operations.rows.request import ScanRequest
-from lakeindex.predicates.arrow import text_of
+from lakeindex.predicates.arrow_expressions import text_of
 from lakeindex.predicates.assign import Assigned, expression_for, type_of_expression
 from lakeindex.predicates.bounds import Bounds
 from lakeindex.predicates.predicate import Predicate, predicate_of
@@ -42,7 +42,7 @@ from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import PARTITION_PATH, RECORD_KEY
-from lakeindex.write.keys.keys import KeySpec
+from lakeindex.write.keys.key_generators import KeySpec
 from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS
 from lakeindex.write.types.type_fit import type_problem
 from lakeindex.write.virtual_keys import VirtualKeys
@@ -219,7 +219,7 @@ class TableRows:
     values: dict[str, object] = field(default_factory=dict)
 
     def choose(self, spec: RunSpec, bound: BoundTable) -> Choice:
-        """As :class:`lakeindex.conductor.chosen.Source`."""
+        """As :class:`lakeindex.conductor.chosen_batch.Source`."""
         chosen, facts = required(spec), bound.facts
         updates = chosen.change is Change.UPDATE
         keyed_by = (RECORD_KEY,) if facts.virtual is None else facts.virtual.columns

@@ -74,7 +74,7 @@ from lakeindex.timeline.avro_instants import parse_clean_metadata, parse_rollbac
 from lakeindex.timeline.records import read_filled
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import BATCH_KEY
-from lakeindex.write.keys.keys import KeySpec
+from lakeindex.write.keys.key_generators import KeySpec
 from lakeindex.write.types.avro_schema import schema_from_avro
 from lakeindex.write.virtual_keys import VirtualKeys
 

@@ -45,8 +45,8 @@ from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import ATTEMPT_KEY
 from lakeindex.write.base_file import COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
-from lakeindex.write.columns import leaves_with_nan
-from lakeindex.write.keys.keys import KeyGenerator, KeySpec
+from lakeindex.write.keys.key_generators import KeyGenerator, KeySpec
+from lakeindex.write.single_columns import leaves_with_nan
 from lakeindex.write.types.avro_schema import META_COLUMNS
 from lakeindex.write.virtual_keys import VirtualKeys
 

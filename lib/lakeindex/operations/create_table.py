@@ -50,7 +50,7 @@ from lakeindex.table.handle import Table
 from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.layout import LAYOUT_1, VERSIONS
 from lakeindex.write.combine import check_orderable
-from lakeindex.write.keys.keys import KeyGenerator, KeySpec, column_at
+from lakeindex.write.keys.key_generators import KeyGenerator, KeySpec, column_at
 from lakeindex.write.keys.time_partitions import TRANSFORMS, TimeOptions
 from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS, check_names, schema_from_avro, schema_to_avro
 from lakeindex.write.types.type_fit import storable_schema

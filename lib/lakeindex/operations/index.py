@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.conductor.opened import retry_on_conflict
+from lakeindex.conductor.open_for_write import retry_on_conflict
 from lakeindex.errors import OptionError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.index.locations.record_shards import scope_of, split
@@ -28,8 +28,9 @@ from lakeindex.options.option_table import BY_KEY
 from lakeindex.options.parse import index_spec, parse_options
 from lakeindex.run.checkpoints import Part, RunFolder
 from lakeindex.run.index.in_metadata import is_in_metadata, metadata_store
-from lakeindex.run.index.session import uncovered
-from lakeindex.run.index.stored_session import StoredSession, stored_session
+from lakeindex.run.index.index_session import uncovered
+from lakeindex.run.index.sessions import stored_session
+from lakeindex.run.index.stored_session import StoredSession
 from lakeindex.run.spec import BoundTable, RunSpec, run_folder
 from lakeindex.run.table_facts import facts_of
 from lakeindex.showing.json_result import TableResult

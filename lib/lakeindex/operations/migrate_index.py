@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from lakeindex.conductor.opened import open_and_retry, retry_on_conflict
+from lakeindex.conductor.open_for_write import open_and_retry, retry_on_conflict
 from lakeindex.errors import TableCorruptError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.key_columns import read_record_keys

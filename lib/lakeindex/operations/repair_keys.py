@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.commit.guards import accept_inserts
-from lakeindex.conductor.chosen import Choice, run_chosen
+from lakeindex.conductor.chosen_batch import Choice, run_chosen
 from lakeindex.conductor.dry_run import plan_batch
 from lakeindex.errors import OptionError
 from lakeindex.files.key_columns import StoredColumns
 from lakeindex.hashing.arrow import one_array
 from lakeindex.index.fate import Fate
-from lakeindex.index.locations.contract import DELTA_SCHEMA, Change
+from lakeindex.index.locations.stored_index import DELTA_SCHEMA, Change
 from lakeindex.model import BaseFile
 from lakeindex.operations.check_base_files import hashes_of, read_keys, repeated_hashes, rows_with, save_hashes
 from lakeindex.pipeline import FOUND, KEPT_TABLE, LOCATIONS, Stage
@@ -133,7 +133,7 @@ class DoubledKeys:
     shown: tuple[DoubledKey, ...] = field(default=(), init=False)
 
     def choose(self, spec: RunSpec, bound: BoundTable) -> Choice:
-        """As :class:`lakeindex.conductor.chosen.Source`."""
+        """As :class:`lakeindex.conductor.chosen_batch.Source`."""
         facts = bound.facts
         if self.keep is Keep.ORDERING and not facts.ordering_fields:
             hint = f"keep {Keep.NEWEST} or {Keep.OLDEST}"

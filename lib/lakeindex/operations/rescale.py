@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lakeindex.commit.write_session import AlreadyDone, PublishGuards, Replacement, RunIdentity, begin_write
-from lakeindex.conductor.opened import open_for_write
+from lakeindex.conductor.open_for_write import open_for_write
 from lakeindex.errors import UsageError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata

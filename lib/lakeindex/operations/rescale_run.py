@@ -27,7 +27,7 @@ from lakeindex.commit.write_session import (
     RunIdentity,
     WriteSession,
 )
-from lakeindex.conductor.opened import retry_on_conflict
+from lakeindex.conductor.open_for_write import retry_on_conflict
 from lakeindex.errors import (
     MOVED_ERRORS,
     REPAIR_KEYS,

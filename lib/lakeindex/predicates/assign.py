@@ -21,9 +21,9 @@ import pyarrow.dataset as ds
 from sqlglot import exp
 
 from lakeindex.errors import UsageError, clipped, first_line
-from lakeindex.predicates.arrow import all_true, expression_of
+from lakeindex.predicates.arrow_expressions import all_true, expression_of
+from lakeindex.predicates.condition_text import Reader, tree_of
 from lakeindex.predicates.nodes import Comparison, Path
-from lakeindex.predicates.parse import Reader, tree_of
 from lakeindex.predicates.values import (
     Family,
     Literal,

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from lakeindex.errors import UsageError, first_line
-from lakeindex.predicates.arrow import expression_of, text_of
+from lakeindex.predicates.arrow_expressions import expression_of, text_of
 from lakeindex.predicates.bounds import Bounds, Facts, answers, may_be_true
 from lakeindex.predicates.nodes import And, Column, Compare, Comparison, Node, OneOf, Or, Path, Value, columns_of
 from lakeindex.predicates.values import Family, family_of, scalar_of
@@ -117,7 +117,7 @@ def predicate_of(condition: Condition, schema: pa.Schema) -> Predicate:
 def _of_text(condition: str, schema: pa.Schema) -> Predicate:
     """Kept: a run asks for its condition several times, and one of thousands of parts takes seconds to read."""
     with loading():
-        from lakeindex.predicates.parse import parse_condition
+        from lakeindex.predicates.condition_text import parse_condition
 
     node = parse_condition(condition, schema)
     used = {path[0] for path in columns_of(node)}

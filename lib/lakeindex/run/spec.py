@@ -22,7 +22,7 @@ from lakeindex.run.feeds import Feed
 from lakeindex.table.handle import Table
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import PARTITION_PATH, RECORD_KEY
-from lakeindex.write.keys.keys import KeySpec
+from lakeindex.write.keys.key_generators import KeySpec
 from lakeindex.write.merge_function import MergeFunction
 from lakeindex.write.types.schema_fit import differences
 from lakeindex.write.virtual_keys import VirtualKeys

@@ -18,7 +18,7 @@ from lakeindex.table.key_spelling import check_bound, spec_given, spelling_of
 from lakeindex.table.refusals import check_virtual_index
 from lakeindex.table.stored_keys import not_compared, remember_compared, row_elsewhere, sample_rows
 from lakeindex.table.table_columns import written_schema
-from lakeindex.write.keys.keys import KeySpec
+from lakeindex.write.keys.key_generators import KeySpec
 
 
 def bind_for_write(table: Table, snapshot: Snapshot, config: WriteConfig) -> Table:

@@ -120,8 +120,8 @@ def bloom_check(spec: RunSpec, staged: Manifest, lookup: Manifest, runner: Runne
             "files_without_filter": sum(r.without_filter for r in results),
             "filters_saturated": sum(r.saturated for r in results),
             "footers_read": sum(r.footers_read for r in results),
-            "files_pruned_by_metadata": _told_files(files)
-            - _told_files({p.file.number: p.file for p in probes}.values()),
+            "files_pruned_by_metadata": _files_of_metadata_table(files)
+            - _files_of_metadata_table({p.file.number: p.file for p in probes}.values()),
             "filters_from_metadata": sum(r.filters_told for r in results),
             "pairs_in": sum(r.pairs_in for r in results),
             "pairs_out": sum(r.pairs_out for r in results),
@@ -130,7 +130,7 @@ def bloom_check(spec: RunSpec, staged: Manifest, lookup: Manifest, runner: Runne
     )
 
 
-def _told_files(files: Iterable[LookupFile]) -> int:
+def _files_of_metadata_table(files: Iterable[LookupFile]) -> int:
     """Of how many files the metadata table has told the range."""
     return sum(file.filter_from in _TOLD for file in files)
 
@@ -235,7 +235,7 @@ class _Filters:
         cached = [(f.filter_from, f.file) for f in files if f.filter_from not in _NOT_CACHED]
         for file, footer in self._cache.load_filters(cached):
             yield from self._with_filter(file, footer)
-        told = self._told([one for one in files if one.filter_from == IN_METADATA])
+        told = self._from_metadata_table([one for one in files if one.filter_from == IN_METADATA])
         for one in files:
             if one.filter_from not in _NOT_CACHED:
                 continue
@@ -245,7 +245,7 @@ class _Filters:
             else:
                 yield from ((probe, bloom) for probe in self._probes[one.file.path])
 
-    def _told(self, files: Sequence[LookupFile]) -> dict[str, BloomFilter]:
+    def _from_metadata_table(self, files: Sequence[LookupFile]) -> dict[str, BloomFilter]:
         """Filters that the metadata table has, by path; what is damaged there is read from the footer."""
         if not files:
             return {}

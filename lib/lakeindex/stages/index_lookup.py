@@ -24,8 +24,8 @@ from lakeindex.pipeline import Stage
 from lakeindex.run.checkpoints import Manifest, Part, digest_of_text
 from lakeindex.run.chunks import Chunk, chunks_of
 from lakeindex.run.index.ask_index import AskResult, AskTask, ask_index
-from lakeindex.run.index.session import AskedBatch, StoreRef
-from lakeindex.run.index.stored_session import session_for
+from lakeindex.run.index.index_session import AskedBatch, StoreRef
+from lakeindex.run.index.sessions import session_for
 from lakeindex.run.lookup_files import (
     IN_FOOTER,
     IN_METADATA,
@@ -180,7 +180,7 @@ def _with_footers(
     """
     cache = FooterCache(storage_at(spec.table_uri)) if spec.config.footer_cache else None
     known = cache.load(files) if cache is not None else {}
-    told = _told(spec, bound.snapshot, [f for f in files if f.path not in known])
+    told = _metadata_facts(spec, bound.snapshot, [f for f in files if f.path not in known])
     missing = [f for f in files if f.path not in known and f.path not in told.ranges]
     near = for_work(runner, _FOOTER_BYTES * len(missing), spec.config)
     tasks = [FooterTask(spec, tuple(group)) for group in _groups(missing, near.slots)]
@@ -199,7 +199,7 @@ def _with_footers(
     found = [
         _lookup_file(number, file, *known[file.path])
         if file.path in known
-        else _told_file(number, file, told.ranges[file.path], told.filters_in)
+        else _file_with_metadata_range(number, file, told.ranges[file.path], told.filters_in)
         for number, file in enumerate(files)
     ]
     _check_encoding(spec, bound.facts, found)
@@ -208,7 +208,7 @@ def _with_footers(
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _MetadataFacts:
     """What the metadata table says of files.
 
     Attributes:
@@ -222,19 +222,19 @@ class _Told:
     is_cache_only: bool = False
 
 
-def _told(spec: RunSpec, snapshot: Snapshot, files: Sequence[BaseFile]) -> _Told:
+def _metadata_facts(spec: RunSpec, snapshot: Snapshot, files: Sequence[BaseFile]) -> _MetadataFacts:
     config = spec.config
     if not config.of(BloomOptions).use_metadata:
-        return _Told({})
+        return _MetadataFacts({})
     table = Table.at(spec.table_uri, use_metadata=config.use_metadata)
     view = table.metadata_view(snapshot.timeline)
     if view is None or COLUMN_STATS not in view.table.partitions:
-        return _Told({}, is_cache_only=True)
+        return _MetadataFacts({}, is_cache_only=True)
     filters_in = IN_METADATA if BLOOM_FILTERS in view.table.partitions else RANGE_IN_METADATA
-    return _Told(stored_ranges(view, files), filters_in)
+    return _MetadataFacts(stored_ranges(view, files), filters_in)
 
 
-def _told_file(number: int, file: BaseFile, known: StoredRange, filters_in: str) -> LookupFile:
+def _file_with_metadata_range(number: int, file: BaseFile, known: StoredRange, filters_in: str) -> LookupFile:
     return LookupFile(number, file, known.rows, 0, known.min_key, known.max_key, filters_in, None)
 
 

@@ -54,7 +54,7 @@ from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.table.binding import new_index
 from lakeindex.table.handle import Table
-from lakeindex.write.keys.keys import KeySpec
+from lakeindex.write.keys.key_generators import KeySpec
 from lakeindex.write.virtual_keys import VirtualKeys
 
 _HASHING_METADATA: Final = ".hoodie/.bucket_index/consistent_hashing_metadata"

@@ -31,7 +31,7 @@ from lakeindex.table.binding import ENCODING_OPTION, BoundKeys, open_encoding
 from lakeindex.table.handle import Table
 from lakeindex.table.stored_keys import Compared, Example, Sample, compare_keys, compare_paths, sample_rows
 from lakeindex.write.keys.java_text import is_instant
-from lakeindex.write.keys.keys import (
+from lakeindex.write.keys.key_generators import (
     PARTITION_PATH_PART,
     RECORD_KEY_PART,
     TIMESTAMP_PARTS,

@@ -35,7 +35,7 @@ from lakeindex.table.handle import Table
 from lakeindex.timeline import records
 from lakeindex.timeline.verdicts import verdict_times
 from lakeindex.write.base_file import RECORD_KEY
-from lakeindex.write.keys.keys import KeyGenerator, KeySpec
+from lakeindex.write.keys.key_generators import KeyGenerator, KeySpec
 from lakeindex.write.types.widening import widened
 
 COMPARED_PATH: Final = f"{records.OWN_FOLDER}/stored_keys.json"

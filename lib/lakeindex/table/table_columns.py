@@ -12,7 +12,7 @@ from lakeindex.files.footers import read_shape
 from lakeindex.format.commit_metadata import INTERNAL_SCHEMA_KEY
 from lakeindex.table.handle import Table
 from lakeindex.timeline.timeline import Timeline
-from lakeindex.write.keys.keys import KeySpec
+from lakeindex.write.keys.key_generators import KeySpec
 from lakeindex.write.types.avro_schema import META_COLUMNS, schema_from_avro, unknown_logical_type
 from lakeindex.write.virtual_keys import VirtualKeys
 

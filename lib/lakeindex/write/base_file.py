@@ -21,7 +21,7 @@ from lakeindex.errors import InvariantError
 from lakeindex.hashing.arrow import plain_strings, sample_of
 from lakeindex.options.types import Codec, WriteConfig
 from lakeindex.parquet.splice import parts_of, splice
-from lakeindex.write.columns import leaves_with_nan
+from lakeindex.write.single_columns import leaves_with_nan
 from lakeindex.write.types.avro_schema import META_COLUMNS, META_FIELDS, schema_to_avro
 
 COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME = META_COLUMNS

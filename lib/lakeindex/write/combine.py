@@ -26,8 +26,8 @@ import pyarrow.compute as pc
 from lakeindex.errors import SchemaMismatchError
 from lakeindex.hashing.arrow import one_array, sample_of, string_buffers
 from lakeindex.pipeline import OP_DELETE, OP_REPLACE, STAGED_KEY, STAGED_OP, STAGED_PARTITION
-from lakeindex.write.columns import replaced
 from lakeindex.write.merge_rows import REPLACE, UpdateRule
+from lakeindex.write.single_columns import replaced
 
 _SIGN_AND_REST = {32: (np.int32, np.int32(0x7FFFFFFF)), 64: (np.int64, np.int64(0x7FFFFFFFFFFFFFFF))}
 

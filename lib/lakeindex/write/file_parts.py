@@ -19,7 +19,7 @@ from lakeindex.parquet import stamps
 from lakeindex.parquet.pages import open_pages, read_batches, read_column, read_groups
 from lakeindex.parquet.splice import ChunkOf, Content, ParquetParts, footer_bytes, joined, parts_of
 from lakeindex.write.base_file import RECORD_KEY, file_schema_of, footer_texts, parquet_writer, schema_of_arrays
-from lakeindex.write.columns import has_floats, leaves_with_nan, nulls_of
+from lakeindex.write.single_columns import has_floats, leaves_with_nan, nulls_of
 from lakeindex.write.types.avro_schema import META_COLUMNS
 from lakeindex.write.types.widening import widened
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from lakeindex.errors import LakeIndexError, UsageError, first_line
 from lakeindex.hashing.arrow import one_array
 from lakeindex.time_spent import loading
-from lakeindex.write.columns import changed
+from lakeindex.write.single_columns import changed
 from lakeindex.write.types.schema_fit import fit_batch
 
 Merge: TypeAlias = Callable[[pa.Table, pa.Table], Any]

@@ -24,8 +24,8 @@ from lakeindex.write.base_file import (
     constant_column,
     sequence_numbers,
 )
-from lakeindex.write.columns import nulls_of
 from lakeindex.write.merge_function import MergeFunction
+from lakeindex.write.single_columns import nulls_of
 from lakeindex.write.types.avro_schema import META_COLUMNS, META_FIELDS
 from lakeindex.write.virtual_keys import VirtualKeys
 

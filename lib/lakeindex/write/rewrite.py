@@ -31,11 +31,11 @@ from lakeindex.parquet.splice import ChunkOf, GroupOf, ParquetParts, splice
 from lakeindex.pipeline import STAGED_KEY
 from lakeindex.write.base_file import FILE_NAME, EncodedFile, constant_column, file_schema_of, schema_footer
 from lakeindex.write.bounded_groups import groups_within
-from lakeindex.write.columns import leaves
 from lakeindex.write.file_parts import ForeignSlice, OldSlice, encoded_parts
-from lakeindex.write.keys.keys import KeySpec, PartitionKind
+from lakeindex.write.keys.key_generators import KeySpec, PartitionKind
 from lakeindex.write.merge_rows import Changes
 from lakeindex.write.row_groups import DECODED_TIMES, Fresh, Patch, Recode, Rewrite, patched, recoded
+from lakeindex.write.single_columns import leaves
 
 _SMALL_PART: Final = 4
 _ROWS_AT_ONCE: Final = 500_000

@@ -27,9 +27,9 @@ from lakeindex.write.base_file import (
     schema_of_arrays,
     sequence_numbers,
 )
-from lakeindex.write.columns import changed, replaced, without_unused
 from lakeindex.write.file_parts import OldSlice, decode_together, encoded_parts
 from lakeindex.write.merge_rows import REPLACE, Changes, Merge, NewSlice, UpdateRule, merge_slices
+from lakeindex.write.single_columns import changed, replaced, without_unused
 from lakeindex.write.virtual_keys import VirtualKeys
 
 DECODED_TIMES: Final = 3

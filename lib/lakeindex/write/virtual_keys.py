@@ -1,6 +1,6 @@
 """Record keys of a table whose rows do not store them (``hoodie.populate.meta.fields=false``): made from their columns.
 
-They are what :class:`~lakeindex.write.keys.keys.KeyGenerator` makes of a batch; there is no other rule.
+They are what :class:`~lakeindex.write.keys.key_generators.KeyGenerator` makes of a batch; there is no other rule.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakeindex.errors import TableCorruptError
 from lakeindex.hashing.arrow import one_array, plain_strings
-from lakeindex.write.keys.keys import KeyGenerator, KeySpec
+from lakeindex.write.keys.key_generators import KeyGenerator, KeySpec
 from lakeindex.write.types.widening import widened
 
 _NO_COLUMNS = pa.schema([])

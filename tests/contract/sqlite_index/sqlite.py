@@ -15,9 +15,9 @@ import pyarrow as pa
 from lakeindex.errors import OptionError
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.index.locations.change_log import read_changes
-from lakeindex.index.locations.contract import DELTA_SCHEMA, Found, StoredIndex
 from lakeindex.index.locations.sqlite_options import SqliteOptions
 from lakeindex.index.locations.store_context import StoreContext
+from lakeindex.index.locations.stored_index import DELTA_SCHEMA, Found, StoredIndex
 from lakeindex.model import IndexSpec
 from lakeindex.options.types import WriteConfig
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from lakeindex.conductor.opened import open_for_write
+from lakeindex.conductor.open_for_write import open_for_write
 from lakeindex.conductor.upsert import look_up, run_stage_input
 from lakeindex.model import Operation
 from lakeindex.run.checkpoints import LookedUp

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.conductor.opened import open_for_write
+from lakeindex.conductor.open_for_write import open_for_write
 from lakeindex.errors import (
     BatchIdReusedError,
     QuarantineExceededError,

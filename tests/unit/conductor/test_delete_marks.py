@@ -13,7 +13,7 @@ import pytest
 
 import lakeindex
 from lakeindex.api.table import LakeTable
-from lakeindex.conductor.opened import open_for_write
+from lakeindex.conductor.open_for_write import open_for_write
 from lakeindex.errors import LakeIndexError, SchemaMismatchError
 from lakeindex.model import Operation
 from lakeindex.run.spec import RunSpec

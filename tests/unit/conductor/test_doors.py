@@ -199,7 +199,7 @@ def test_a_straggler_cannot_replace_what_another_try_staged(
             os.utime(path, ns=(then.st_atime_ns, then.st_mtime_ns))
 
     if scattered:
-        monkeypatch.setattr(stage_input, "_apart", lambda *_: frozenset())
+        monkeypatch.setattr(stage_input, "_unscattered_splits", lambda *_: frozenset())
     spec = RunSpec(table.uri, f"{table.uri}.lakeindex", "r", "b", Operation.UPSERT, (str(inputs),))
     runner = Straggling(replaced)
     for stage in stages_for(IndexType.BLOOM):

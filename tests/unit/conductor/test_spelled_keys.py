@@ -17,7 +17,7 @@ from lakeindex.storage import open_storage
 from lakeindex.table import stored_keys
 from lakeindex.table.binding import format_binding, parse_binding
 from lakeindex.table.handle import Table
-from lakeindex.write.keys.keys import KeySpec
+from lakeindex.write.keys.key_generators import KeySpec
 from lakeindex.write.types.avro_schema import schema_to_avro
 from tests.builders import Row, as_hudis, batch_of, make_table
 from tests.vectors_support import KEYS, unpack_table

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lakeindex.api.creating import create_table
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import MetadataTableError, OptionError, TableCorruptError, TableExistsError, TableUnsupportedError
-from lakeindex.write.keys.keys import KeySpec
+from lakeindex.write.keys.key_generators import KeySpec
 from lakeindex.write.types.avro_schema import META_COLUMNS
 from lakeindex.write.virtual_keys import VirtualKeys
 from tests.builders import Row, as_hudis, batch_of, make_table

@@ -7,8 +7,8 @@ import pytest
 
 from lakeindex.errors import UnknownOutcomeError
 from lakeindex.index.locations.change_log import Built, ChangeLog, CoveredFile, Delta, catch_up_name
-from lakeindex.index.locations.contract import DELTA_SCHEMA
 from lakeindex.index.locations.store_context import Completed
+from lakeindex.index.locations.stored_index import DELTA_SCHEMA
 from lakeindex.model import IndexType
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
 

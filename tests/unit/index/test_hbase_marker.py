@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeindex.errors import HBaseTableError
-from lakeindex.index.hbase.store import IndexMarker
+from lakeindex.index.hbase.hbase_store import IndexMarker
 from lakeindex.index.locations.change_log import place_of
 
 INSTANTS = [f"202601010000000{n:02d}" for n in range(12)]

@@ -9,7 +9,7 @@ import pytest
 
 from lakeindex.errors import HBaseUnavailableError, InputError, OptionError
 from lakeindex.index.hbase.hbase_options import TABLE_OPTION
-from lakeindex.index.hbase.rows import (
+from lakeindex.index.hbase.hbase_rows import (
     MARKER_KEY,
     HBaseAddress,
     HBaseClient,
@@ -19,7 +19,7 @@ from lakeindex.index.hbase.rows import (
     row_key,
     shared_rate,
 )
-from lakeindex.index.hbase.store import rows_of
+from lakeindex.index.hbase.hbase_store import rows_of
 from lakeindex.model import IndexType
 from lakeindex.options.parse import index_spec, parse_create_options, parse_options
 

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("happybase")
 
 from lakeindex.errors import HBaseUnavailableError
-from lakeindex.index.hbase.rows import HBaseAddress, HBaseClient
+from lakeindex.index.hbase.hbase_rows import HBaseAddress, HBaseClient
 
 _GIVES_UP_S = 20
 """Then the server ends its connections: a client that still waits is told otherwise than one that gave up before."""

@@ -26,11 +26,11 @@ from lakeindex.index.locations.change_log import (
     catch_up_name,
     new_generation,
 )
-from lakeindex.index.locations.contract import DELTA_SCHEMA, Change, Found
 from lakeindex.index.locations.record import RecordStore, make_index
 from lakeindex.index.locations.record_options import RecordOptions
 from lakeindex.index.locations.record_shards import asked_by_shard, shard_count, shard_numbers
 from lakeindex.index.locations.store_context import Completed, StoreContext
+from lakeindex.index.locations.stored_index import DELTA_SCHEMA, Change, Found
 from lakeindex.model import IndexSpec, IndexType
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig

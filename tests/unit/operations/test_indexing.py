@@ -13,7 +13,7 @@ import pytest
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import IndexDamagedError, IndexNotBuiltError, InvariantError, OptionError, WriteConflictError
 from lakeindex.index.locations.change_log import ChangeLog, CoveredFile, Delta
-from lakeindex.index.locations.contract import DELTA_SCHEMA, Change
+from lakeindex.index.locations.stored_index import DELTA_SCHEMA, Change
 from lakeindex.model import IndexType
 from lakeindex.operations import index as indexing_verify
 from lakeindex.operations.table_services import rollback_table

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakeindex.model import KeyGeneratorType
 from lakeindex.operations.rows.known_bounds import path_facts
-from lakeindex.write.keys.keys import KeyGenerator, KeySpec, PartitionKind
+from lakeindex.write.keys.key_generators import KeyGenerator, KeySpec, PartitionKind
 
 KINDS = {
     "s": pa.string(),

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 from lakeindex.errors import UsageError
-from lakeindex.predicates.arrow import expression_of
+from lakeindex.predicates.arrow_expressions import expression_of
 from lakeindex.predicates.bounds import Bounds, answers, may_be_true
 from lakeindex.predicates.nodes import And, Node, Not, OneOf, Or
 from lakeindex.predicates.predicate import predicate_of

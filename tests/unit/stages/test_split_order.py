@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakeindex.api.table import LakeTable
-from lakeindex.conductor.opened import open_for_write
+from lakeindex.conductor.open_for_write import open_for_write
 from lakeindex.errors import InputError
 from lakeindex.model import Operation
 from lakeindex.options.types import InputFormat
@@ -26,7 +26,7 @@ from lakeindex.stages.stage_input import inputs
 from lakeindex.stages.stage_input import stage as split_order
 from lakeindex.stages.stage_input.stage import splits_apart, stage_input
 from lakeindex.tasks.local_runner import LocalRunner
-from lakeindex.write.keys.keys import KeySpec, PartitionKind
+from lakeindex.write.keys.key_generators import KeySpec, PartitionKind
 from lakeindex.write.keys.time_partitions import TimeOptions
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
 from tests.unit.stages.test_inputs import write

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lakeindex.errors import OptionError, SchemaMismatchError, TableUnsupportedError
 from lakeindex.format.partitions import partition_path_problem
 from lakeindex.model import KeyGeneratorType
-from lakeindex.write.keys.keys import KeyGenerator, KeySpec, PartitionKind
+from lakeindex.write.keys.key_generators import KeyGenerator, KeySpec, PartitionKind
 from lakeindex.write.keys.time_partitions import TimeOptions, TimeType
 from tests.strategies import any_texts
 

@@ -17,7 +17,7 @@ import pytest
 from lakeindex.errors import OptionError, SchemaMismatchError
 from lakeindex.write.keys.java_text import java_double, java_float, java_text
 from lakeindex.write.keys.joda import JodaFormat, JodaParser, zone_of
-from lakeindex.write.keys.keys import KeyGenerator, KeySpec
+from lakeindex.write.keys.key_generators import KeyGenerator, KeySpec
 from lakeindex.write.keys.time_partitions import TimeOptions, TimePartitioner, TimeType
 
 CASES: list[dict[str, Any]] = json.loads(

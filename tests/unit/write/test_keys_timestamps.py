@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from lakeindex.write.keys.java_text import timestamp_text
-from lakeindex.write.keys.keys import PARTITION_PATH_PART, RECORD_KEY_PART, KeyGenerator, KeySpec
+from lakeindex.write.keys.key_generators import PARTITION_PATH_PART, RECORD_KEY_PART, KeyGenerator, KeySpec
 
 VECTORS: dict[str, Any] = json.loads(
     (Path(__file__).parents[2] / "vectors" / "key_timestamps.json").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeindex.write.keys.keys import KeyGenerator, KeySpec
+from lakeindex.write.keys.key_generators import KeyGenerator, KeySpec
 
 VECTORS = Path(__file__).parents[2] / "vectors"
 CASES: dict[str, list[dict[str, Any]]] = {

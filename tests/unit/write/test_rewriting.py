@@ -23,7 +23,7 @@ from lakeindex.write import rewrite as rewriting
 from lakeindex.write import row_groups
 from lakeindex.write.base_file import EncodedFile, encode_base_file
 from lakeindex.write.file_parts import ForeignSlice, OldSlice, WholeFile, open_slice
-from lakeindex.write.keys.keys import KeySpec, PartitionKind
+from lakeindex.write.keys.key_generators import KeySpec, PartitionKind
 from lakeindex.write.merge_function import MergeFunction
 from lakeindex.write.merge_rows import REPLACE, Changes, Merge, NewSlice, UpdateRule, merge_slices
 from lakeindex.write.rewrite import NewFile, fixed_columns, make_together

@@ -10,7 +10,7 @@ from lakeindex.model import IndexSpec
 from lakeindex.options.types import WriteConfig
 
 if TYPE_CHECKING:
-    from lakeindex.index.hbase.store import HBaseIndex
+    from lakeindex.index.hbase.hbase_store import HBaseIndex
 
 _ROW_BYTES: Final = 100.0
 """Bytes of a row on the wire, about."""
@@ -30,6 +30,6 @@ ADVICE: Final = KindAdvice(_expected)
 
 def make_index(spec: IndexSpec) -> HBaseIndex:
     """The kind. Raises: ModuleNotFoundError: happybase is not installed."""
-    from lakeindex.index.hbase.store import HBaseIndex
+    from lakeindex.index.hbase.hbase_store import HBaseIndex
 
     return HBaseIndex(spec)

@@ -30,8 +30,8 @@ import pyarrow.parquet as pq
 
 from lakeindex.errors import IndexChangedError, IndexDamagedError, ObjectExistsError, ObjectNotFoundError, first_line
 from lakeindex.format.instants import comparable
-from lakeindex.index.locations.contract import DELTA_SCHEMA
 from lakeindex.index.locations.store_context import NOTHING_COMPLETED, Completed, LogView
+from lakeindex.index.locations.stored_index import DELTA_SCHEMA
 from lakeindex.model import Group, IndexType
 from lakeindex.storage.port import Storage
 from lakeindex.storage.storage_file import StorageFile

@@ -18,8 +18,8 @@ from lakeindex.hashing.arrow import StringArray
 from lakeindex.index.advice import Expected, KindAdvice, Workload, located
 from lakeindex.index.cost import LookupLoad
 from lakeindex.index.locations.change_log import CoveredFile
-from lakeindex.index.locations.contract import Change, Found, StoredIndex
 from lakeindex.index.locations.store_context import StoreContext
+from lakeindex.index.locations.stored_index import Change, Found, StoredIndex
 from lakeindex.model import Group, IndexSpec
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import StoreOptions, current_options

@@ -24,7 +24,6 @@ from lakeindex.hashing.arrow import StringArray, plain_strings
 from lakeindex.hashing.java_strings import string_hashes
 from lakeindex.index.advice import STORED
 from lakeindex.index.locations.change_log import Delta, delta_of, instant_of, missing, new_generation, number_of
-from lakeindex.index.locations.contract import Found, StoredIndex
 from lakeindex.index.locations.record_options import RecordOptions
 from lakeindex.index.locations.record_shards import (
     ENTRY_COLUMNS,
@@ -37,16 +36,17 @@ from lakeindex.index.locations.record_shards import (
     ShardBuilder,
     Shards,
     asked_by_shard,
+    entries_that_count,
     load_shards,
     merged,
     newest,
     scope_of,
     shard_count,
     split,
-    standing,
     write_shard,
 )
 from lakeindex.index.locations.store_context import StoreContext
+from lakeindex.index.locations.stored_index import Found, StoredIndex
 from lakeindex.model import Group, IndexSpec
 from lakeindex.options.types import WriteConfig
 
@@ -123,7 +123,7 @@ class RecordStore:
             IndexDamagedError: a file of the index is gone, or cannot be read.
             IndexChangedError: it is gone because others have folded or built anew what the view names.
         """
-        with self._while_there():
+        with self._explaining_missing_files():
             return self._look_up(keys, partition)
 
     def _look_up(self, keys: StringArray, partition: str | None) -> Found:
@@ -144,14 +144,14 @@ class RecordStore:
         """Keys it holds; None while it has deltas that were read from files,
         which say nothing of what was known before.
         """
-        with self._while_there():
+        with self._explaining_missing_files():
             if any(d.is_catch_up for d in self._log.deltas):
                 return None
             return sum(self._required.rows) + sum(d.inserted - d.removed for d in self._log.deltas)
 
     def entries(self) -> Iterable[pa.Table]:
         """Everything it holds. Raises: as :meth:`look_up`."""
-        with self._while_there():
+        with self._explaining_missing_files():
             for shard in range(len(self._required.rows)):
                 for table in self._merged(shard):
                     yield table.select(ENTRY_COLUMNS)
@@ -160,7 +160,7 @@ class RecordStore:
         """Make a new set of shards of base and deltas: shard by shard, or,
         where the table has outgrown them, into more. Raises: as :meth:`look_up`.
         """
-        with self._while_there():
+        with self._explaining_missing_files():
             return self._fold()
 
     def _fold(self) -> str:
@@ -195,7 +195,7 @@ class RecordStore:
         return self._shards
 
     @contextmanager
-    def _while_there(self) -> Iterator[None]:
+    def _explaining_missing_files(self) -> Iterator[None]:
         """A file that the view names and that is not there is explained: by what others did since, or as damage."""
         try:
             yield
@@ -290,7 +290,7 @@ class _Hits:
         table = pa.concat_tables(self._tables).combine_chunks()
         rows, ranks = np.concatenate(self._rows), np.concatenate(self._ranks)
         where = table.column("partition").combine_chunks()
-        counts, file_id = ranking.settled(where, table.column("file_id").combine_chunks(), ranks)
+        counts, file_id = ranking.valid_entries(where, table.column("file_id").combine_chunks(), ranks)
         if by_partition and partition is not None:
             counts &= pc.equal(where, partition).to_numpy(zero_copy_only=False)
         picked = np.flatnonzero(counts)
@@ -298,7 +298,7 @@ class _Hits:
             codes = scope_of(table, by_partition=True).dictionary_encode().indices.to_numpy()
         else:
             codes = rows
-        chosen = picked[standing(codes[picked], ranks[picked], ranking.catch_ups)]
+        chosen = picked[entries_that_count(codes[picked], ranks[picked], ranking.catch_ups)]
         chosen = chosen[file_id.take(pa.array(chosen)).is_valid().to_numpy(zero_copy_only=False)]
         chosen = chosen[np.argsort(rows[chosen], kind="stable")]
         distinct, first, times = np.unique(rows[chosen], return_index=True, return_counts=True)

@@ -285,7 +285,7 @@ class Ranking:
     void: Mapping[Group, int]
     catch_ups: frozenset[int]
 
-    def settled(
+    def valid_entries(
         self, partition: pa.Array, file_id: pa.Array, ranks: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.bool_], pa.Array]:
         """Which entries say something, bool [n], and the file id of each, null: the key is not there.
@@ -298,7 +298,7 @@ class Ranking:
         return says, pc.if_else(pa.array(is_void), pa.scalar(None, pa.string()), file_id)
 
 
-def standing(
+def entries_that_count(
     codes: npt.NDArray[np.int64], ranks: npt.NDArray[np.int64], catch_ups: frozenset[int]
 ) -> npt.NDArray[np.int64]:
     """Places of the entries that count for each key: the newest that a commit made, and what was read from files since,
@@ -331,13 +331,13 @@ def newest(entries: pa.Table, ranks: npt.NDArray[np.int64], ranking: Ranking, *,
         ranks: rank of the delta that each comes from, int64 [n].
         by_partition: a key is another one in each partition.
     """
-    says, file_id = ranking.settled(_one(entries.column("partition")), _one(entries.column("file_id")), ranks)
+    says, file_id = ranking.valid_entries(_one(entries.column("partition")), _one(entries.column("file_id")), ranks)
     entries = entries.set_column(2, ENTRY_SCHEMA.field(2), file_id).filter(pa.array(says))
     ranks = ranks[says]
     encoded = scope_of(entries, by_partition=by_partition).dictionary_encode()
     places = pc.rank(encoded.dictionary, tiebreaker="dense").to_numpy().astype(np.int64)
     codes = places[encoded.indices.to_numpy()] if len(entries) else np.zeros(0, np.int64)
-    return entries.take(pa.array(standing(codes, ranks, ranking.catch_ups)))
+    return entries.take(pa.array(entries_that_count(codes, ranks, ranking.catch_ups)))
 
 
 def merged(

@@ -29,10 +29,10 @@ from lakeindex.hashing.arrow import StringArray
 from lakeindex.hashing.murmur import murmur
 from lakeindex.index.advice import STORED, Expected, KindAdvice, Workload
 from lakeindex.index.locations.change_log import read_delta
-from lakeindex.index.locations.contract import BatchRequest, Found, StoredIndex
 from lakeindex.index.locations.state_engine import KeyedStateEngine, StateRunner, StateSettings
 from lakeindex.index.locations.state_options import StateOptions
 from lakeindex.index.locations.store_context import LogView, StoreContext
+from lakeindex.index.locations.stored_index import BatchRequest, Found, StoredIndex
 from lakeindex.model import IndexSpec
 from lakeindex.options.types import WriteConfig
 from lakeindex.showing.json_values import json_of

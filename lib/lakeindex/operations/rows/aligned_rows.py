@@ -17,7 +17,7 @@ from lakeindex.storage.port import Storage
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.table.handle import Table
 from lakeindex.write.base_file import RECORD_KEY
-from lakeindex.write.columns import nulls_of
+from lakeindex.write.single_columns import nulls_of
 from lakeindex.write.types.avro_schema import META_FIELDS
 from lakeindex.write.types.widening import widened
 

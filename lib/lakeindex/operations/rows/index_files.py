@@ -23,8 +23,8 @@ from lakeindex.index.bloom_options import BloomOptions
 from lakeindex.index.contract import Candidates, FileFacts, FilesInScope
 from lakeindex.index.key_ranges import KeyRange
 from lakeindex.index.locations.change_log import ChangeLog, CoveredFile, read_delta
-from lakeindex.index.locations.contract import Found, LookUp, StoredIndex, VolatileStore, candidates_of
 from lakeindex.index.locations.store_context import StoreContext
+from lakeindex.index.locations.stored_index import Found, LookUp, StoredIndex, VolatileStore, candidates_of
 from lakeindex.index.registry import index_for
 from lakeindex.model import BaseFile, Group, IndexSpec
 from lakeindex.operations.rows.file_reader import FileAsk

@@ -20,7 +20,7 @@ from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import RECORD_KEY
-from lakeindex.write.keys.keys import KeySpec
+from lakeindex.write.keys.key_generators import KeySpec
 
 OneKey: TypeAlias = str | Mapping[str, Any] | tuple[Any, ...]
 """A record key as it is stored, or the values of its columns: by name, or of a composite key in the key's order."""
@@ -100,7 +100,7 @@ class KeyForm:
         if self.spec is None:
             hint = "give them as they are stored"
             raise InputError("it is not known how the table makes its keys", culprit="key", hint=hint)
-        from lakeindex.write.keys.keys import KeyGenerator  # not for keys that are given as they are stored
+        from lakeindex.write.keys.key_generators import KeyGenerator  # not for keys that are given as they are stored
 
         typed: dict[str, Any] = {}
         for field in self.fields:

@@ -34,7 +34,7 @@ from lakeindex.predicates.bounds import ALL_NULL, UNKNOWN, Bounds
 from lakeindex.predicates.nodes import Path, Value
 from lakeindex.predicates.predicate import Predicate
 from lakeindex.write.keys.java_text import java_text
-from lakeindex.write.keys.keys import PARTITION_PATH_PART, KeySpec, PartitionKind
+from lakeindex.write.keys.key_generators import PARTITION_PATH_PART, KeySpec, PartitionKind
 from lakeindex.write.keys.time_partitions import TimePartitioner
 from lakeindex.write.types.widening import widened_array
 

@@ -36,7 +36,7 @@ from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.write.base_file import COMMIT_TIME, RECORD_KEY
-from lakeindex.write.keys.keys import KeyGenerator, KeySpec
+from lakeindex.write.keys.key_generators import KeyGenerator, KeySpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ from lakeindex.files.footer_cache import rows_that_may_be_in
 from lakeindex.hashing.arrow import StringArray, one_array
 from lakeindex.index.contract import Candidates, FileFacts, FilesInScope, FileSlices, Index
 from lakeindex.index.key_ranges import KeyRange
-from lakeindex.index.locations.contract import BatchRequest, BatchStore, Found, LookUp
+from lakeindex.index.locations.stored_index import BatchRequest, BatchStore, Found, LookUp
 from lakeindex.index.registry import index_for
 from lakeindex.pipeline import CANDIDATES, RANGES, SEARCHED, STAGED_KEY, STAGED_PARTITION
 from lakeindex.run.checkpoints import Part, RunFolder, arrow_schema, table_of
 from lakeindex.run.chunks import Chunk, chunk_columns, chunk_keys, pack_rows
-from lakeindex.run.index.session import Answer, StoreRef, store_context
+from lakeindex.run.index.index_session import Answer, StoreRef, store_context
 from lakeindex.run.lookup_files import LookupFile, read_files
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.tasks.stores import storage_at

@@ -21,8 +21,8 @@ import pyarrow as pa
 from lakeindex.errors import IndexChangedError, MetadataTableError, ObjectNotFoundError, OptionError, TableCorruptError
 from lakeindex.format.instants import RESTORE, ROLLBACK
 from lakeindex.hashing.arrow import StringArray
-from lakeindex.index.locations.contract import Found, StoredIndex
 from lakeindex.index.locations.store_context import NOTHING_COMPLETED, LogView
+from lakeindex.index.locations.stored_index import Found, StoredIndex
 from lakeindex.metadata.metadata_changes import is_partitioned
 from lakeindex.metadata.metadata_table import RECORD_INDEX, MetadataTable
 from lakeindex.metadata.metadata_view import USE_METADATA_OPTION, MetadataView
@@ -37,7 +37,7 @@ from lakeindex.metadata_upkeep.index_entries import (
 )
 from lakeindex.model import BaseFile
 from lakeindex.options.types import WriteConfig
-from lakeindex.run.index.session import AskedBatch, IndexSession, StoreRef
+from lakeindex.run.index.index_session import AskedBatch, IndexSession, StoreRef
 from lakeindex.run.spec import RunSpec, TableFacts
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
@@ -71,7 +71,7 @@ class MetadataRecordStore:
             MetadataTableError: its form is not that of the table's index, or it was not kept up.
             TableCorruptError: it is damaged.
         """
-        with self.while_it_stays():
+        with self.refusing_if_dropped():
             self._check(partitions)
 
     def _check(self, partitions: Iterable[str]) -> None:
@@ -105,7 +105,7 @@ class MetadataRecordStore:
             IndexChangedError: somebody takes it away, or makes it anew.
             TableCorruptError: it is damaged.
         """
-        with self.while_it_stays():
+        with self.refusing_if_dropped():
             found = find_locations(self.view, keys, partition if self.by_partition else None)
         numbers = pa.array(found.numbers)
         return Found(
@@ -115,7 +115,7 @@ class MetadataRecordStore:
         )
 
     @contextmanager
-    def while_it_stays(self) -> Iterator[None]:
+    def refusing_if_dropped(self) -> Iterator[None]:
         """What is read here counts if the properties name the index afterwards: who drops it takes it off there first,
         then removes its files one by one. A key is looked for by the number of file groups, and is nowhere if some of
         them, or the newest logs, are gone.
@@ -190,7 +190,7 @@ class MetadataSession(IndexSession):
         table = Table.at(self._spec.table_uri, use_metadata=self._spec.config.use_metadata)
         store = metadata_store(table, batch.snapshot.timeline, self._stored)
         store.check(file.partition_path for file in batch.files)
-        with store.while_it_stays():
+        with store.refusing_if_dropped():
             self._check_entries(table, store, batch)
         return StoreRef(NOTHING_COMPLETED, LogView(""), in_metadata=True)
 

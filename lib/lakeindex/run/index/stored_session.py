@@ -34,14 +34,21 @@ from lakeindex.index.locations.change_log import (
     is_in_force,
     new_generation,
 )
-from lakeindex.index.locations.contract import DELTA_SCHEMA, BatchStore, LocationStore, StoredIndex, VolatileStore
 from lakeindex.index.locations.store_context import NOTHING_COMPLETED, Completed, LogView, StoreContext
-from lakeindex.index.registry import index_for, stored_index_for
+from lakeindex.index.locations.stored_index import DELTA_SCHEMA, BatchStore, LocationStore, StoredIndex, VolatileStore
 from lakeindex.lock.write_context import locked
 from lakeindex.model import BaseFile, Group
 from lakeindex.run.checkpoints import Part
 from lakeindex.run.index.ask_index import ask_engine
-from lakeindex.run.index.session import AskedBatch, DeltaTask, IndexSession, StoreRef, joined, put_delta, uncovered
+from lakeindex.run.index.index_session import (
+    AskedBatch,
+    DeltaTask,
+    IndexSession,
+    StoreRef,
+    joined,
+    put_delta,
+    uncovered,
+)
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.table.properties import load_table_properties
 from lakeindex.tasks.runner import Runner, run_tasks
@@ -378,24 +385,3 @@ def _check_count(store: LocationStore, state: LogState, facts: TableFacts) -> No
             culprit=facts.index_type,
             hint="lakeindex index verify TABLE shows the difference, lakeindex index build TABLE makes it anew",
         )
-
-
-def session_for(spec: RunSpec, facts: TableFacts, runner: Runner) -> IndexSession:
-    index = index_for(facts.index).stored
-    if index is None:
-        return IndexSession(spec, facts, runner)
-    from lakeindex.run.index.in_metadata import MetadataSession, is_in_metadata
-
-    if is_in_metadata(storage_at(spec.table_uri), index):
-        return MetadataSession(spec, facts, runner, index)
-    kind = InProcessSession if index.in_process else StoredSession
-    return kind(spec, facts, runner, index)
-
-
-def stored_session(spec: RunSpec, facts: TableFacts, runner: Runner) -> StoredSession:
-    """The session of an index that is built.
-
-    Raises:
-        OptionError: the index stores nothing.
-    """
-    return StoredSession(spec, facts, runner, stored_index_for(facts.index))

@@ -19,7 +19,7 @@ from lakeindex.files.footer_cache import CacheEntry, FooterCache
 from lakeindex.files.footers import Footer, footer_of
 from lakeindex.format.commit_metadata import NO_PREVIOUS, WriteStat
 from lakeindex.index.fate import Fate
-from lakeindex.index.locations.contract import DELTA_SCHEMA, Change
+from lakeindex.index.locations.stored_index import DELTA_SCHEMA, Change
 from lakeindex.index.registry import index_for
 from lakeindex.model import BaseFile
 from lakeindex.parquet.stamps import digest_in
@@ -36,7 +36,7 @@ from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import EncodedFile
 from lakeindex.write.bounded_groups import groups_within
 from lakeindex.write.file_parts import ForeignSlice, OldSlice, WholeFile, open_slice
-from lakeindex.write.keys.keys import KeySpec, PartitionKind
+from lakeindex.write.keys.key_generators import KeySpec, PartitionKind
 from lakeindex.write.merge_rows import Changes, NewSlice, StoredRows, UpdateRule
 from lakeindex.write.rewrite import NewFile, fixed_columns, make_together
 from lakeindex.write.row_groups import ALL_IN_MEMORY, Rewrite

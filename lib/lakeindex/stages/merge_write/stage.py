@@ -31,7 +31,7 @@ from lakeindex.hashing.arrow import one_array
 from lakeindex.index.bloom_options import USE_METADATA_OPTION, BloomOptions
 from lakeindex.index.fate import Fate
 from lakeindex.index.locations.change_log import CoveredFile
-from lakeindex.index.locations.contract import DELTA_SCHEMA
+from lakeindex.index.locations.stored_index import DELTA_SCHEMA
 from lakeindex.index.registry import index_for
 from lakeindex.model import BaseFile
 from lakeindex.pipeline import KEPT_TABLE, STAGED_OP, STAGED_PARTITION, Stage
@@ -39,7 +39,7 @@ from lakeindex.run.checkpoints import LookedUp, OutOfDateError, Part, digest_of_
 from lakeindex.run.chunks import Chunk, chunk_columns, chunks_of, same_columns, without_repeated
 from lakeindex.run.estimate import estimate_of
 from lakeindex.run.feeds import mark_applied
-from lakeindex.run.index.stored_session import session_for
+from lakeindex.run.index.sessions import session_for
 from lakeindex.run.lookup_files import LookupFile
 from lakeindex.run.replaced import ids_by_partition
 from lakeindex.run.spec import BoundTable, RunSpec, TableFacts, conditions_of, run_folder
@@ -71,9 +71,9 @@ from lakeindex.tasks.meter import StageCost
 from lakeindex.tasks.runner import Runner, do_task, for_work, pack, run_tasks
 from lakeindex.tasks.stores import storage_at
 from lakeindex.time_spent import current_account
-from lakeindex.write.columns import replaced
 from lakeindex.write.file_parts import open_slice
 from lakeindex.write.row_groups import ALL_IN_MEMORY
+from lakeindex.write.single_columns import replaced
 from lakeindex.write.types.avro_schema import schema_to_avro
 
 _OPEN_COST = 1_000_000

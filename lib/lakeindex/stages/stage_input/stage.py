@@ -69,7 +69,7 @@ from lakeindex.storage import in_parallel
 from lakeindex.tasks.memory_bound import MIB, bucket_bytes, current_bound, current_share, piece_bytes
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 from lakeindex.write.combine import ARRIVAL, Combined, combine
-from lakeindex.write.keys.keys import KeyGenerator, KeySpec, PartitionKind, first_problem
+from lakeindex.write.keys.key_generators import KeyGenerator, KeySpec, PartitionKind, first_problem
 from lakeindex.write.types.schema_fit import FittedBatch, Lacking, fit_batch
 
 _LEAST_BYTES: Final = MIB
@@ -108,7 +108,7 @@ def splits_apart(splits: Sequence[Split], keys: KeySpec, wanted: InputFormat, *,
     known = [found for found in bounds if found is not None]
     if len(known) < len(bounds) or len({tuple(map(type, low)) for low, _ in known}) > 1:
         return frozenset()
-    return frozenset(filled[n] for n in _alone(known) if splits[filled[n]].bytes >= _LEAST_BYTES)
+    return frozenset(filled[n] for n in _not_overlapping(known) if splits[filled[n]].bytes >= _LEAST_BYTES)
 
 
 def _row_groups(split: Split, footer: pq.FileMetaData) -> list[pq.RowGroupMetaData]:
@@ -141,7 +141,7 @@ def _as_texts(low: object, high: object) -> tuple[str, str] | None:
     return (str(low), str(high)) if is_number and len(str(low)) == len(str(high)) else None
 
 
-def _alone(bounds: Sequence[Bounds]) -> list[int]:
+def _not_overlapping(bounds: Sequence[Bounds]) -> list[int]:
     """Those that overlap with no other."""
     order = sorted(range(len(bounds)), key=lambda number: bounds[number][0])
     lows = [bounds[number][0] for number in order]
@@ -299,7 +299,7 @@ def _build(spec: RunSpec, facts: TableFacts, runner: Runner, splits: list[Split]
     # All stages run in this process, which reads the batch's files: no task elsewhere, no job of tomorrow's.
     stay = are_handed_over() and runner.nearby() is runner
     runner = for_work(runner, sum(s.bytes for s in splits), spec.config)
-    built = _keyed_and_sorted(spec, facts, runner, splits, _apart(spec, facts, runner, splits), stay=stay)
+    built = _keyed_and_sorted(spec, facts, runner, splits, _unscattered_splits(spec, facts, runner, splits), stay=stay)
     if not built.is_apart():
         built = _keyed_and_sorted(spec, facts, runner, splits, frozenset(), stay=stay)
     manifest = _manifest(spec, facts, built, basis, digest)
@@ -310,7 +310,7 @@ def _build(spec: RunSpec, facts: TableFacts, runner: Runner, splits: list[Split]
     return manifest
 
 
-def _apart(spec: RunSpec, facts: TableFacts, runner: Runner, splits: Sequence[Split]) -> frozenset[int]:
+def _unscattered_splits(spec: RunSpec, facts: TableFacts, runner: Runner, splits: Sequence[Split]) -> frozenset[int]:
     """Splits to stage unscattered; none if that left slots without work."""
     if len(splits) == 1:
         return frozenset({0}) if _scatter_of(splits, runner.slots, facts).buckets == 1 else frozenset()

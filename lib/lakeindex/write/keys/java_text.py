@@ -302,7 +302,7 @@ def timestamp_text(array: pa.Array, zone: dt.tzinfo) -> pa.Array:
     plain = pa.array(np.where(is_plain, local, 0)).cast(pa.timestamp("ms")).cast(pa.string())
     text = pc.replace_substring_regex(plain, _FRACTION_ZEROS, "")
     if not is_plain.all():
-        odd = pa.array([_odd_text(int(one)) for one in local[~is_plain]], pa.string())
+        odd = pa.array([_rare_timestamp_text(int(one)) for one in local[~is_plain]], pa.string())
         text = pc.replace_with_mask(text, pa.array(~is_plain), odd)
     return pc.if_else(array.is_valid(), text, pa.scalar(None, pa.string())) if array.null_count else text
 
@@ -341,7 +341,7 @@ def _offset(milliseconds: int, zone: dt.tzinfo) -> int:
     return offset // dt.timedelta(milliseconds=1)
 
 
-def _odd_text(milliseconds: int) -> str:
+def _rare_timestamp_text(milliseconds: int) -> str:
     """Of a day of the Julian calendar, or of a year with more than four digits."""
     days, rest = divmod(milliseconds, _DAY_MS)
     year, month, day = _julian_day(days) if milliseconds < _FIRST_GREGORIAN else _gregorian_day(days)

@@ -21,7 +21,7 @@ from lakeindex.errors import SchemaMismatchError, first_line
 from lakeindex.hashing.arrow import one_array
 from lakeindex.options.option import CSV_DELIMITER_OPTION, NULL_FOR_MISSING_OPTION, SCHEMA_MODE_OPTION
 from lakeindex.options.types import SchemaMode
-from lakeindex.write.columns import nulls_of, without_hidden_nulls
+from lakeindex.write.single_columns import nulls_of, without_hidden_nulls
 from lakeindex.write.types.avro_schema import (
     CHANGE_TYPE,
     DELETE_MARK,

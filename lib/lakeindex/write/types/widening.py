@@ -26,8 +26,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.hashing.loops import compiled
-from lakeindex.write.columns import without_hidden_nulls
 from lakeindex.write.keys.java_text import java_text
+from lakeindex.write.single_columns import without_hidden_nulls
 
 _NAME = "stored"
 

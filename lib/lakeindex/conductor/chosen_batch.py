@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from lakeindex.commit.write_session import AlreadyDone, RunIdentity, begin_write
-from lakeindex.conductor.opened import open_for_write
+from lakeindex.conductor.open_for_write import open_for_write
 from lakeindex.conductor.upsert import attempts, done_before, from_checkpoints, keep_summary, look_up, run_stage_input
 from lakeindex.errors import InvariantError
 from lakeindex.hashing.batch_digest import ROWS_DIGEST

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.key_columns import read_record_keys
 from lakeindex.index.locations.change_log import ChangeLog, CoveredFile, Delta
-from lakeindex.index.locations.contract import DELTA_SCHEMA, Change
 from lakeindex.index.locations.store_context import Completed, LogView, StoreContext
+from lakeindex.index.locations.stored_index import DELTA_SCHEMA, Change
 from lakeindex.index.registry import stored_index_for
 from lakeindex.model import BaseFile, Group
 from lakeindex.run.checkpoints import Part

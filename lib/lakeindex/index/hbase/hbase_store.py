@@ -22,10 +22,10 @@ from lakeindex.errors import HBaseTableError, WriteConflictError
 from lakeindex.format.instants import comparable
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.index.hbase.hbase_options import TABLE_OPTION, HBaseOptions
-from lakeindex.index.hbase.rows import FAMILY, HBaseAddress, HBaseClient, HBaseRows, Row, shared_rate
+from lakeindex.index.hbase.hbase_rows import FAMILY, HBaseAddress, HBaseClient, HBaseRows, Row, shared_rate
 from lakeindex.index.locations.change_log import BEFORE_ALL, instant_of, new_generation, place_of, read_delta
-from lakeindex.index.locations.contract import Change, Found, StoredIndex
 from lakeindex.index.locations.store_context import Completed, StoreContext
+from lakeindex.index.locations.stored_index import Change, Found, StoredIndex
 from lakeindex.model import IndexSpec
 from lakeindex.options.types import WriteConfig
 from lakeindex.showing.json_values import json_of
