@@ -29,7 +29,6 @@ class Instant:
     Attributes:
         time: ``yyyyMMddHHmmssSSS`` (17 digits; 14-digit ones of old releases compare after appending ``999``).
         action: ``commit``, ``replacecommit``, ``clean``, ``rollback``, ...; unknown ones are kept as they are.
-        state: requested, inflight or completed.
         completion_time: only on tables of version 8 and later.
     """
 
@@ -40,7 +39,6 @@ class Instant:
 
     @property
     def is_completed(self) -> bool:
-        """Whether it is part of the table's history."""
         return self.state is InstantState.COMPLETED
 
 
@@ -55,7 +53,6 @@ class BaseFile:
     Attributes:
         partition_path: relative path of the partition, ``""`` on a non-partitioned table.
         file_id: id of the file group, ``<uuid>-0``.
-        instant_time: the instant that wrote the file.
         write_token: ``<task>-<stage>-<attempt>``.
         size_bytes: size as listed.
     """
@@ -68,7 +65,6 @@ class BaseFile:
 
     @property
     def name(self) -> str:
-        """File name."""
         return f"{self.file_id}_{self.write_token}_{self.instant_time}.parquet"
 
     @property
@@ -146,7 +142,6 @@ class IndexSpec:
     """An index type and the options that are bound to the table with it.
 
     Attributes:
-        index_type: the type.
         options: (option name, text) of what all writers must share, such as the number of buckets; sorted.
     """
 
@@ -159,7 +154,6 @@ class IndexSpec:
 
     @property
     def is_global(self) -> bool:
-        """Whether a key is unique in the whole table."""
         return dict(self.options).get(GLOBAL_OPTION, str(self.index_type.is_global).lower()) == "true"
 
 

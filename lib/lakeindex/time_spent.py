@@ -55,7 +55,6 @@ class Spent:
 
     @property
     def work(self) -> float:
-        """The rest."""
         return max(self.wall - self.startup - self.waiting, 0.0)
 
 
@@ -100,7 +99,7 @@ class Account:
         return self.so_far() - self._settled
 
     def settle(self) -> Spent:
-        """What is unsettled, which begins anew: it stands under a stage now."""
+        """What is unsettled, which begins anew: it is counted to a stage now."""
         now = self.so_far()
         found, self._settled = now - self._settled, now
         return found
@@ -130,7 +129,6 @@ class Counted:
     is_apart: bool = False
 
     def add(self, doing: _Doing | None, seconds: float) -> None:
-        """Count."""
         if doing is _Doing.STARTUP:
             self.startup += seconds
         elif doing is _Doing.WAITING:

@@ -31,11 +31,7 @@ _AGAIN = "the batch is looked up and planned again"
 
 @dataclass(frozen=True, slots=True)
 class ExpectedFile:
-    """A data file as it was written.
-
-    Attributes:
-        path: relative to the table's folder.
-    """
+    """A data file as it was written; its path is relative to the table's folder."""
 
     path: str
     size_bytes: int

@@ -82,7 +82,6 @@ def find_done(context: WriteContext, run: RunIdentity, timeline: Timeline | None
     """The batch's commit, if it is in the table and not to be committed again.
 
     Args:
-        run: whose batch it is.
         timeline: of the table, if it was loaded just now.
 
     Raises:

@@ -184,7 +184,6 @@ def recover(context: WriteContext, lock: TableLock, own: str | None = None, *, a
     """Settle everything that is not alive.
 
     Args:
-        lock: the lock, held.
         own: our instant, which is left alone.
         alone: whether no other kind of writer may be in flight, even if it holds Hudi's lock with us.
 
@@ -224,7 +223,6 @@ def roll_forward(
     """Make a committed instant visible and note its batch; whoever finds the verdict may do it, again and again.
 
     Args:
-        context: the writer; the lock is held.
         verdict: a committed one.
         run_key: folder of the run, which is over then.
         note: what its own publisher is told instead of an error of what is done once the commit stands;

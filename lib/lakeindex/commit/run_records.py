@@ -79,7 +79,6 @@ class AttemptRecord:
     Attributes:
         number: from 1.
         token: unique to the attempt; travels in the commit.
-        run_id: the run, for people.
         expires_ms: end of its lease, milliseconds since the epoch.
         ended: whether it has given up or is through.
     """
@@ -111,12 +110,10 @@ class Attempt:
 
     @property
     def number(self) -> int:
-        """Its number."""
         return self._record.number
 
     @property
     def token(self) -> str:
-        """Its token."""
         return self._record.token
 
     def check(self) -> None:
@@ -188,7 +185,6 @@ def newest_attempt(storage: Storage, run_key: str) -> AttemptRecord | None:
 
 
 def run_folder(run_key: str) -> str:
-    """Folder of a run's records."""
     return f"{RUNS_FOLDER}/{run_key}"
 
 
@@ -199,7 +195,6 @@ def _numbers(storage: Storage, run_key: str) -> list[int]:
 
 
 def attempt_path(run_key: str, number: int) -> str:
-    """Path of an attempt's record."""
     return f"{run_folder(run_key)}/attempts/{number:0{_DIGITS}d}.json"
 
 
@@ -214,8 +209,8 @@ class PlannedFile:
     Attributes:
         write_token: ``<task>-<stage>-<attempt>`` of its name.
         previous: the slice that it replaces; ``None`` for a new file group.
-        updates: rows it replaces, for the inflight file.
-        inserts: rows it adds, for the inflight file.
+        updates: rows it replaces, as the inflight file says.
+        inserts: rows it adds, likewise.
     """
 
     partition_path: str
@@ -226,7 +221,6 @@ class PlannedFile:
     inserts: int = 0
 
     def at(self, instant: str) -> BaseFile:
-        """The file, written at an instant."""
         return BaseFile(self.partition_path, self.file_id, instant, self.write_token)
 
 
@@ -255,7 +249,6 @@ class RunPlan:
     """The plan.
 
     Attributes:
-        instant: the run's instant.
         digest: digest of what is written where.
         generation: which plan of the run it is, from 1.
         token: unique to the plan.
@@ -271,7 +264,6 @@ class RunPlan:
 
     @property
     def action(self) -> str:
-        """The action that the instant ends as."""
         return action_of(self.replacement)
 
     @property
@@ -344,9 +336,6 @@ class Claim:
     Attributes:
         token: unique to the claim.
         run_key: folder of the run that writes it; empty for another writer's instant that we roll back.
-        run_id: the run, for people.
-        batch_id: its batch.
-        attempt: number of the attempt that made the claim.
         torn: whether the record, or that of the lock it was made beside, says nothing: whoever made it counts as dead.
     """
 
@@ -370,8 +359,6 @@ def claim_new_instant(
     by now.
 
     Args:
-        run: whose instant it is.
-        attempt: number of the attempt that takes it.
         action: what it is going to be: a commit or a replacecommit.
         requested: content of the requested file; the same for all instants of the action.
     """
@@ -412,7 +399,6 @@ def drop_claim(storage: Storage, time: str) -> None:
 
 
 def claim_path(time: str) -> str:
-    """Path of an instant's claim."""
     return f"{CLAIMS_FOLDER}/{time}.json"
 
 

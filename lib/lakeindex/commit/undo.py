@@ -73,8 +73,6 @@ def complete_service(
     Where its name says when it was completed, two who finish one service at once leave two files that say the same.
 
     Args:
-        instant: completed.
-        data: content of the file.
         after: a time that it is completed later than.
     """
     settle_service(context, timeline, _completed_now(context, instant, after), data)
@@ -116,9 +114,7 @@ class RolledBack:
     """A rollback that is done.
 
     Attributes:
-        instant: what was rolled back.
         rollback_instant: the rollback's own instant; ``None`` if nothing was on the timeline.
-        files: data files that were deleted.
         finished: False if another writer's rollback of the same instant is still running, and was left to it.
         notes: what was done to other writers' instants beside this one.
     """

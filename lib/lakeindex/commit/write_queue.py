@@ -58,7 +58,6 @@ class TurnScope:
         Args:
             groups: partition path and file id (or bucket) of each file group that changes.
             creates: partitions of new file groups.
-            lost: as the attribute.
         """
         named = frozenset(records.key_of(f"{partition}\0{group}") for partition, group in groups)
         made = frozenset(records.key_of(partition) for partition in creates)
@@ -81,9 +80,6 @@ class Ticket:
     """Content of one ticket.
 
     Attributes:
-        number: its place.
-        token: unique to it.
-        scope: what the holder is going to change.
         expires_ms: end of its lease, milliseconds since the epoch.
         running: whether the holder does not wait (any more).
     """
@@ -136,13 +132,11 @@ class Turn:
             return False  # nobody queues then, and the checks before the commit find out who was first
 
     def renew(self) -> None:
-        """Extend the lease."""
         with self._mutex:
             if self._mine is not None:
                 self._write(replace(self._mine, expires_ms=self._expires()))
 
     def end(self) -> None:
-        """Let the next one go on."""
         with self._mutex:
             mine, self._mine = self._mine, None
             if mine is not None:

@@ -274,10 +274,7 @@ def begin_write(
     and supersedes earlier attempts of the run.
 
     Args:
-        run: which run, and which batch.
-        config: lease, waiting times, policies.
         force: commit a batch that is in the table already once more, and roll back foreign pending instants of any age.
-        host: clock and process; this machine's by default.
         verify: checks one data file before it is committed.
 
     Returns:

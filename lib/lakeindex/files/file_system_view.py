@@ -64,7 +64,6 @@ class Snapshot:
     """The table as of one instant. Partitions are looked at when they are first asked for, and then remembered.
 
     Attributes:
-        timeline: the instants it is made from.
         as_of: the newest instant that counts; ``None`` for all.
         replaced: when file groups were replaced: (partition path, file id) -> time.
         pending_clustering: (partition path, file id) of groups that a pending clustering will replace.
@@ -126,7 +125,6 @@ class Snapshot:
         return known
 
     def base_files(self, partition_path: str) -> tuple[BaseFile, ...]:
-        """The live base file of each file group of a partition, sorted by file id."""
         return self.files_of(partition_path).live
 
     def base_files_all(self) -> tuple[BaseFile, ...]:
@@ -232,8 +230,6 @@ def snapshot(
     """The table as of an instant (inclusive), or as it is now.
 
     Args:
-        timeline: its timeline, or what of it counts.
-        as_of: the newest instant that counts; None for all.
         ask_metadata: asks the metadata table for the files; None: folders are listed.
 
     Raises:
@@ -250,10 +246,7 @@ def snapshot(
 
 
 def named_snapshot(storage: Storage, timeline: Timeline, named: FilesByPartition) -> Snapshot:
-    """The table as it is now, of files that somebody has named; no folder is listed.
-
-    Args:
-        named: all files that there are; which of them are live follows from the timeline.
+    """The table as it is now, of all files that there are, which somebody has named; no folder is listed.
 
     Raises:
         TableCorruptError: a replacecommit or a pending clustering plan cannot be read.

@@ -104,7 +104,6 @@ class CacheEntry:
 
     @property
     def path(self) -> str:
-        """The base file's path."""
         return f"{self.partition}/{self.name}" if self.partition else self.name
 
 
@@ -132,7 +131,6 @@ class FooterCache:
         """Cached footers of these files, without their filters: path -> (footer, side file that has it).
 
         Args:
-            files: the base files; those that are not cached are left out.
             tidy: join the side files if there are many of them, and delete damaged ones. Readers do not.
         """
         wanted = {_key(file): file for file in files}
@@ -264,7 +262,6 @@ class FooterCache:
         return facts
 
     def _forget(self, path: str) -> None:
-        """Delete a side file that is of no use, if that can be done."""
         try:
             self._storage.delete(path)
         except StorageError:

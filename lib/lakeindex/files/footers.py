@@ -47,7 +47,6 @@ class Footer:
     """What a base file's footer says, as far as it can be believed.
 
     Attributes:
-        row_group_rows: rows of each row group.
         min_key: least record key in Java's order; None if there is no range that can be trusted.
         max_key: greatest record key; None exactly if ``min_key`` is.
         filter_text: base64 text of the filter; None if there is none that can be trusted, or it was not asked for.
@@ -72,17 +71,12 @@ class Footer:
         return replace(self, filter_text=None, arrow_schema=None, key_value={})
 
     def with_filter(self, filter_text: bytes) -> Footer:
-        """The same with the filter's text."""
         return replace(self, filter_text=filter_text)
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a base file's footer says, but for what it says of the keys.
-
-    Attributes:
-        row_group_rows: rows of each row group.
-    """
+    """What a base file's footer says, but for what it says of the keys."""
 
     rows: int
     row_group_rows: tuple[int, ...]
@@ -93,7 +87,6 @@ def read_footer(storage: Storage, base_file: BaseFile) -> Footer:
     """The footer of a base file.
 
     Args:
-        storage: the table's storage.
         base_file: which file; its listed size must be right.
 
     Raises:
@@ -109,11 +102,7 @@ def read_shape(storage: Storage, base_file: BaseFile) -> Shape:
 
 @dataclass(frozen=True, slots=True)
 class ParquetFooter:
-    """What reading rows takes, and nothing of the keys.
-
-    Attributes:
-        arrow_schema: the file's columns.
-    """
+    """What reading rows takes, and nothing of the keys."""
 
     metadata: pq.FileMetaData
     arrow_schema: pa.Schema
@@ -159,10 +148,7 @@ class Structure:
     """What it takes to read parts of a base file, but for what its footer says of the keys.
 
     Attributes:
-        shape: rows and columns.
-        metadata: as of :class:`FileLayout`.
         key_chunks: the key column's chunk in each row group.
-        whole: as of :class:`FileLayout`.
     """
 
     shape: Shape
@@ -171,7 +157,6 @@ class Structure:
     whole: bytes | None = field(default=None, repr=False)
 
     def layout(self) -> FileLayout:
-        """With what the footer says of the keys."""
         return _layout_of(self)
 
 
@@ -274,7 +259,6 @@ def footer_of(row_group_rows: Sequence[int], entries: Mapping[str, str]) -> Foot
     """The footer of a base file that was just made: what :func:`read_footer` says of it.
 
     Args:
-        row_group_rows: rows of each row group.
         entries: what the footer says of the keys (:mod:`lakeindex.bloom.marks`); nothing where rows store none.
     """
     rows, problems = sum(row_group_rows), list[str]()

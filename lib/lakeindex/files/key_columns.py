@@ -44,7 +44,6 @@ class StoredColumns:
 
     @property
     def row_groups(self) -> range:
-        """Numbers of the row groups."""
         return range(len(self._structure.shape.row_group_rows))
 
     @property
@@ -61,11 +60,7 @@ class StoredColumns:
         return row_groups_for(self._layout, keys)
 
     def row_groups_since(self, name: str, least: str) -> list[int]:
-        """Row groups that may hold a value of a column of texts that is not less than this one, by its statistics.
-
-        Args:
-            least: plain text.
-        """
+        """Row groups that may hold a value of a column of texts that is not less than this one, by its statistics."""
         names = self._file.schema_arrow.names
         if name not in names:
             return list(self.row_groups)
@@ -126,7 +121,6 @@ def row_groups_for(layout: FileLayout, keys: pa.Array) -> list[int]:
     Statistics are believed only of a footer without a problem: its filter holds the ends of every row group then.
 
     Args:
-        layout: of the file.
         keys: ascending by their UTF-8 bytes.
     """
     if not len(keys):

@@ -41,7 +41,6 @@ class WriteStat:
         file_id: id of the file group; empty in an inflight plan's line for inserts.
         path: relative path of the new file; ``None`` in an inflight plan.
         prev_commit: instant of the slice it replaces, or ``"null"``.
-        file_size_bytes: size of the new file.
         prev_base_file: name of the file it replaces (Hudi 1.x).
         extra: every other field, as it came.
     """
@@ -106,7 +105,6 @@ class CommitMetadata:
             return frozenset()
 
     def stats(self) -> Iterator[WriteStat]:
-        """All stats, of all partitions."""
         for stats in self.write_stats.values():
             yield from stats
 
@@ -161,9 +159,6 @@ _CONSTANT_STAT_FIELDS: Final[dict[str, Json]] = {
 
 def parse_commit_metadata(data: bytes, source: str) -> CommitMetadata:
     """Read commit metadata.
-
-    Args:
-        data: content of the timeline file.
 
     Raises:
         TableCorruptError: empty, truncated or otherwise not commit metadata.

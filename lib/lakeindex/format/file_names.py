@@ -68,8 +68,6 @@ def parse_base_file(partition_path: str, name: str, size_bytes: int = 0) -> Base
 
     Args:
         partition_path: the folder it was found in, relative to the table's.
-        name: the bare file name.
-        size_bytes: its size as listed.
     """
     match = _BASE_FILE.fullmatch(name)
     if match is None:

@@ -98,12 +98,10 @@ def instant_file_name(instant: Instant) -> str:
 
 
 def requested_name(time: str, action: str = COMMIT) -> str:
-    """Name of the requested file."""
     return instant_file_name(Instant(time, action, InstantState.REQUESTED))
 
 
 def inflight_name(time: str, action: str = COMMIT) -> str:
-    """Name of the inflight file."""
     return instant_file_name(Instant(time, action, InstantState.INFLIGHT))
 
 

@@ -31,9 +31,6 @@ _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 def parse_properties(data: bytes, source: str = "properties") -> dict[str, str]:
     r"""Entries of a properties file; of two entries with one key the later counts.
 
-    Args:
-        source: its path, for the error message.
-
     Raises:
         TableCorruptError: a malformed ``\uXXXX`` escape, as in Java.
     """

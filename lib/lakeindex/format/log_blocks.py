@@ -75,7 +75,6 @@ class LogBlock:
 
 
 def format_block(block: LogBlock) -> bytes:
-    """The bytes of one block."""
     entries = ((key, text.encode()) for key, text in block.header.items())
     header = _INT.pack(len(block.header)) + b"".join(_TWO.pack(key, len(text)) + text for key, text in entries)
     body = _LONG.pack(len(block.content)) + block.content
@@ -86,9 +85,6 @@ def format_block(block: LogBlock) -> bytes:
 
 def read_blocks(data: bytes, source: str) -> Iterator[LogBlock]:
     """The blocks of a log file, in its order.
-
-    Args:
-        data: a whole log file.
 
     Raises:
         TableCorruptError: a block is torn or no block; those before it were given.
@@ -103,11 +99,7 @@ def read_blocks(data: bytes, source: str) -> Iterator[LogBlock]:
 
 
 def damaged_log(what: str, source: str, error: Exception) -> TableCorruptError:
-    """The error of a log file that cannot be read.
-
-    Args:
-        what: what is the case, and where.
-    """
+    """The error of a log file that cannot be read."""
     return TableCorruptError(
         f"{what}: {type(error).__name__}: {error}",
         culprit=source,
@@ -116,11 +108,7 @@ def damaged_log(what: str, source: str, error: Exception) -> TableCorruptError:
 
 
 def format_footer(header: Mapping[int, str]) -> dict[bytes, bytes]:
-    """Entries of the footer of a log that is a whole file.
-
-    Args:
-        header: as a block has it.
-    """
+    """Entries of the footer of a log that is a whole file."""
     said = {_VERSION: str(_WHOLE_FILE), **{HeaderKey(key).name: text for key, text in header.items()}}
     return {_FOOTER_ENTRY: json.dumps(said, separators=(",", ":")).encode()}
 

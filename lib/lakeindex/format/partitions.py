@@ -89,7 +89,6 @@ class PartitionMetadata:
 
     Attributes:
         commit_time: the instant that created the partition.
-        depth: number of levels of the partition path.
     """
 
     commit_time: str

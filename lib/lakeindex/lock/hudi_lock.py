@@ -112,20 +112,14 @@ class StorageLock:
 
     @property
     def path(self) -> str:
-        """Where it is."""
         return LOCK_PATH
 
     @property
     def cure(self) -> str:
-        """What to do about a dead holder."""
         return "the lock of a dead holder is taken over when it is no longer valid"
 
     def try_acquire(self) -> str | None:
-        """Take it, if it is free: None, or who has it.
-
-        Raises:
-            TableCorruptError: the object is no lock of Hudi.
-        """
+        """None, or who has it. Raises: TableCorruptError: the object is no lock of Hudi."""
         with self._mutex:
             found = self._load()
             if found is not None and not self._is_free(found[0]):
@@ -137,7 +131,6 @@ class StorageLock:
             return "a writer that was quicker" if found is None else found[0].owner
 
     def renew(self) -> None:
-        """Put it again, if that is due."""
         with self._mutex:
             until = self._held.valid_until_ms - self._validity_ms + self._renewal_ms
             if not self._held.expired and self._clock.now_ms() >= until:
@@ -155,7 +148,6 @@ class StorageLock:
                 )
 
     def release(self) -> None:
-        """Put it as expired, if it is still ours."""
         with self._mutex:
             if not self._held.expired:
                 self._put(
@@ -245,12 +237,10 @@ class FileSystemLock:
 
     @property
     def path(self) -> str:
-        """Where it is."""
         return f"{self._storage.uri}/{self._path}"
 
     @property
     def cure(self) -> str:
-        """What to do about a dead holder."""
         if self._expire_ms:
             return "the lock of a dead holder is taken over when hoodie.write.lock.filesystem.expire has passed"
         return (
@@ -259,7 +249,6 @@ class FileSystemLock:
         )
 
     def try_acquire(self) -> str | None:
-        """Take it, if it is free: None, or who has it."""
         self._acquired_ms = self._clock.now_ms()
         if self._create():
             return None
@@ -295,7 +284,6 @@ class FileSystemLock:
             )
 
     def release(self) -> None:
-        """Delete the file, if it is the one created here."""
         if self._read() == self._data:
             self._delete()
             sync_folders(self._storage, [self._path.rpartition("/")[0]])  # it must not come back
@@ -385,7 +373,6 @@ def hudi_lock(storage: Storage, host: Host, config: WriteConfig, purpose: str) -
     """The lock that the options name, not taken yet; None if they name none.
 
     Args:
-        config: the provider and its settings.
         purpose: what for; Hudi's writers that wait for it print it.
 
     Raises:
@@ -417,7 +404,6 @@ def acquire(lock: HudiLock, host: Host, *, wait_ms: int, waiting: Callable[[], N
     """Take Hudi's lock, waiting for a living holder.
 
     Args:
-        wait_ms: how long to wait, at most.
         waiting: called again and again meanwhile: keeps ours.
 
     Raises:

@@ -77,12 +77,10 @@ class TableLock:
 
     @property
     def epoch(self) -> int:
-        """Number of this acquisition."""
         return self._record.epoch
 
     @property
     def path(self) -> str:
-        """Where its record is."""
         return _path(self._record.epoch)
 
     @property
@@ -165,7 +163,6 @@ def acquire(
     """Take the lock, waiting for a living holder.
 
     Args:
-        wait_ms: how long to wait, at most.
         purpose: what for; others see it in their time-out's message.
         instant: the instant that is going to be committed under it, if any.
 

@@ -144,21 +144,17 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._beat, name="lakeindex-heartbeat", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
         self._thread.start()
 
     def add(self, lease: Renewable) -> None:
-        """Renew this lease, too."""
         with self._mutex:
             self._renewed.append(lease)
 
     def drop(self, lease: Renewable) -> None:
-        """Do not renew it any more."""
         with self._mutex:
             self._renewed = [one for one in self._renewed if one is not lease]
 
     def stop(self) -> None:
-        """End."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -193,12 +189,10 @@ class WriteContext:
 
     @property
     def storage(self) -> Storage:
-        """The table's folder."""
         return self.table.storage
 
     @property
     def lease_ms(self) -> int:
-        """Lease of lock and attempts, milliseconds."""
         return self.config.lock_lease_seconds * 1000
 
     @property
@@ -273,7 +267,6 @@ def holding(
 
     Args:
         purpose: what for; others that wait for the lock see it.
-        config: lease and waiting times.
         force: take other writers' pending instants for dead.
         decision: what is going to be decided under it, if anything: whoever takes over settles that first.
 

@@ -63,22 +63,17 @@ class Building:
 
 
 def make_table(table: MetadataTable, name: str) -> None:
-    """Write the properties of a metadata table, durably, where none is.
-
-    Args:
-        table: the metadata table. Who makes it holds the table's lock.
-    """
+    """Write the properties of a metadata table, durably, where none is. The table's lock is held."""
     _put(table, f"{METADATA_ROOT}/.hoodie/hoodie.properties", _properties(table, name))
 
 
 def add_partition(table: MetadataTable, what: Building, new: NewPartition, time: str) -> None:
     """Write a partition of a metadata table, durably, where none is.
 
-    Every file group begins with a log of nothing, so that it is there though no record is in it.
+    Every file group begins with a log of nothing, so that it is there though no record is in it. The table's
+    lock is held.
 
     Args:
-        table: the metadata table. Who makes it holds the table's lock.
-        what: when and how.
         time: instant of its delta commit, as :func:`free_instant` gives it.
     """
     timeline = table.load_timeline()
@@ -129,11 +124,7 @@ def _put(table: MetadataTable, path: str, data: bytes) -> None:
 
 
 def free_instant(table: MetadataTable, what: Building) -> str:
-    """The instant of a partition that is made: of a kind of its own, which no action of the table has.
-
-    Args:
-        what: when and how.
-    """
+    """The instant of a partition that is made: of a kind of its own, which no action of the table has."""
     timeline = table.load_timeline()
     taken = {one.time for one in timeline.files} | timeline.archived.writes
     if table.layout.version != LAYOUT_1:

@@ -84,7 +84,6 @@ class ColumnRange:
         value_count: how many values, nulls included.
         null_count: how many nulls. If that is unknown, counts are such that some values are null and some are not.
         total_size: bytes in the file.
-        total_uncompressed_size: bytes before compression.
     """
 
     column: str
@@ -158,11 +157,7 @@ def column_ranges(footer: pq.FileMetaData, columns: Collection[str]) -> tuple[Co
 
 
 def column_kinds(footer: pq.FileMetaData, columns: Collection[str]) -> dict[str, ValueKind]:
-    """The types of a file's columns, whether it has rows or not; without columns of types that have no order.
-
-    Args:
-        columns: names of columns, in Hudi's form.
-    """
+    """The types of a file's columns, whether it has rows or not; without columns of types that have no order."""
     wanted, found = frozenset(columns), {}
     for place in range(footer.num_columns):
         schema = footer.schema.column(place)
@@ -174,11 +169,7 @@ def column_kinds(footer: pq.FileMetaData, columns: Collection[str]) -> dict[str,
 
 
 def merged(ranges: Iterable[ColumnRange]) -> tuple[ColumnRange, ...]:
-    """What is known of each column in all files of a partition, in the order in which the columns come first.
-
-    Args:
-        ranges: of all columns of all files.
-    """
+    """What is known of each column in all files of a partition, in the order in which the columns come first."""
     by_column: dict[str, list[ColumnRange]] = {}
     for one in ranges:
         by_column.setdefault(one.column, []).append(one)
@@ -190,9 +181,6 @@ def merged_range(ranges: Iterable[ColumnRange]) -> ColumnRange:
 
     Where the type changed from file to file, numbers get the widest type. No other change has an order in common: the
     range is then the widest of the newest type.
-
-    Args:
-        ranges: of one column.
     """
     several = tuple(ranges)
     kind = _common_kind([one.kind for one in several])

@@ -71,8 +71,6 @@ def column_stats_record(
 
     Args:
         partition: path of the file's partition. It is part of the key only; a record of Hudi does not name it.
-        file_name: without a folder.
-        encoding: of the table's statistics.
     """
     del partition
     return _record(RecordType.COLUMN_STATS, file_name, column_range, encoding, tight=False)
@@ -84,7 +82,6 @@ def partition_stats_record(
     """The record of a column in a partition.
 
     Args:
-        encoding: of the table's statistics.
         tight: the range is made of all files of the partition and replaces what the table has; otherwise it is made of
             new files and widens it.
     """
@@ -123,12 +120,7 @@ def column_range_of(record: Mapping[str, Any], kind: ValueKind) -> ColumnRange |
 
 
 def deleted_record(file_name: str, column: str, encoding: StatsEncoding) -> dict[str, Any]:
-    """The record that says that a file with a column is gone.
-
-    Args:
-        file_name: without a folder.
-        encoding: of the table's statistics.
-    """
+    """The record that says that a file with a column is gone."""
     unknown = dict.fromkeys(_COUNTS, -1)
     stats = {
         "fileName": file_name,
@@ -161,12 +153,7 @@ def merge_column_stats(older: Mapping[str, Any], newer: Mapping[str, Any]) -> di
 
 
 def holds_range(said: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether a range holds another one of the same column.
-
-    Args:
-        said: statistics of a record, with both ends.
-        other: likewise.
-    """
+    """Whether a range holds another one of the same column; both are statistics of records, with both ends."""
     for end, greatest in (("minValue", False), ("maxValue", True)):
         mine = _as_newer(said[end], said, other, greatest=greatest)
         if mine is None or _outer(said, other, end, greatest=greatest) != mine:
@@ -180,10 +167,6 @@ def in_wrapper_of(end: Wrapped | None, other: Wrapped | None) -> Wrapped | None:
     Hudi 0.15 loses the wrappers of V1 when it reads a record and writes it again, in a compaction for example: a date
     becomes an int (days), a decimal the bytes of its unscaled value. Source: the branch for generic records of
     ``HoodieAvroUtils.unwrapAvroValueWrapper``.
-
-    Args:
-        end: an end of a range; None if it has none.
-        other: another end of the same column, likewise.
     """
     if end is None or other is None or end[0] == other[0]:
         return end
@@ -196,16 +179,11 @@ def in_wrapper_of(end: Wrapped | None, other: Wrapped | None) -> Wrapped | None:
 
 
 def is_nan(end: Wrapped | None) -> bool:
-    """Whether an end is NaN."""
     return end is not None and isinstance(end[1]["value"], float) and math.isnan(end[1]["value"])
 
 
 def has_form(column_range: ColumnRange, encoding: StatsEncoding) -> bool:
-    """Whether a range can be written. Ends of V1's decimals have at most 15 digits before the point.
-
-    Args:
-        encoding: of the table's statistics.
-    """
+    """Whether a range can be written. Ends of V1's decimals have at most 15 digits before the point."""
     kind, ends = column_range.kind, (column_range.least, column_range.greatest)
     if encoding is not StatsEncoding.V1 or kind.type is not ValueType.DECIMAL or None in ends:
         return True
@@ -215,9 +193,6 @@ def has_form(column_range: ColumnRange, encoding: StatsEncoding) -> bool:
 def holds_all(kind: ValueKind, encoding: StatsEncoding) -> bool:
     """Whether every range of a type can be written: ends that are rounded outwards may have a digit more before the
     point.
-
-    Args:
-        encoding: of the table's statistics.
     """
     is_v1_decimal = encoding is StatsEncoding.V1 and kind.type is ValueType.DECIMAL
     return not is_v1_decimal or kind.precision - kind.scale + (kind.scale > _SCALE_V1) <= _SCALE_V1

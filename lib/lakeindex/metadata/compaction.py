@@ -76,10 +76,10 @@ def compact(view: MetadataView, anew: PartitionChange | None = None) -> str | No
     """Compact the metadata table, or finish what somebody began. Nothing is pending on the table's own timeline.
 
     In timeline layout 2 its instant is later than every delta commit was completed, those of new partitions too, and
-    earlier than any will be; in layout 1 it is that of the newest delta commit, and a suffix.
+    earlier than any will be; in layout 1 it is that of the newest delta commit, and a suffix. The
+    table's lock is held.
 
     Args:
-        view: the metadata table. Who compacts holds the table's lock.
         anew: what the base files of its record index get, whatever there was. Who finishes such a compaction that was
             cut short, compacts what there was.
 
@@ -114,11 +114,7 @@ def _old_instant(view: MetadataView, last: str) -> str:
 
 
 def clean(view: MetadataView) -> tuple[str, ...]:
-    """Delete what no reader needs any more; paths of what went.
-
-    Args:
-        view: the metadata table. Who cleans holds the table's lock.
-    """
+    """Delete what no reader needs any more, under the table's lock; paths of what went."""
     expired = [
         path
         for partition in view.table.partitions
@@ -216,7 +212,6 @@ def format_base(entries: Sequence[Part], schema: str) -> bytes:
 
     Args:
         entries: keys and encoded records, in the order of the keys' bytes.
-        schema: the Avro schema of the records, JSON.
     """
     info = {MIN_KEY: entries[0][0], MAX_KEY: entries[-1][0]} if entries else None
     return format_hfile(entries, schema, info=info, block_bytes=BLOCK_BYTES)
@@ -286,7 +281,6 @@ def _folded(values: Sequence[bytes | None], schema: str, source: str) -> bytes |
 
 
 def _completion_time(view: MetadataView, time: str) -> str | None:
-    """The first that is free behind the instant itself: whoever finishes the compaction takes the same."""
     return view.table.layout.completion_time(time, 0)
 
 

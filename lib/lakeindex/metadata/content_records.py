@@ -102,11 +102,7 @@ SIMPLE: Final = "SIMPLE"
 
 
 def filters_of_new(table: MetadataTable, files: Iterable[NewFile], time: str) -> MetadataChange:
-    """What new files change.
-
-    Args:
-        time: the instant that wrote them.
-    """
+    """What new files change."""
     if BLOOM_FILTERS not in table.partitions:
         return {}
     found = ((one, filter_record(one, time)) for one in files)
@@ -115,11 +111,7 @@ def filters_of_new(table: MetadataTable, files: Iterable[NewFile], time: str) ->
 
 
 def filters_of_gone(table: MetadataTable, files: Mapping[str, Iterable[str]]) -> MetadataChange:
-    """What the deletion of files changes.
-
-    Args:
-        files: partition path -> file names.
-    """
+    """What the deletion of files changes."""
     if BLOOM_FILTERS not in table.partitions:
         return {}
     keys = frozenset(bloom_filter_key(partition, name) for partition, gone in files.items() for name in gone)
@@ -127,11 +119,7 @@ def filters_of_gone(table: MetadataTable, files: Mapping[str, Iterable[str]]) ->
 
 
 def filter_record(file: NewFile, time: str) -> Record | None:
-    """The record of a file's filter; None if it has none.
-
-    Args:
-        time: the instant that wrote it.
-    """
+    """The record of a file's filter; None if it has none."""
     values = file.footer.metadata or {}
     text = values.get(marks.FILTER.encode()) or values.get(marks.OLD_FILTER.encode())
     if text is None:
@@ -194,7 +182,6 @@ class _Indexes:
 
 
 def has_statistics(table: MetadataTable) -> bool:
-    """Whether a metadata table has any."""
     return bool({COLUMN_STATS, PARTITION_STATS} & set(table.partitions))
 
 
@@ -244,9 +231,6 @@ def statistics_of_touched(
 def statistics_of_partitions(table: MetadataTable, files: Iterable[NewFile]) -> PartitionChange:
     """What the statistics of partitions are, made of all their live files: they replace what there is.
 
-    Args:
-        files: all live files of some partitions.
-
     Raises:
         TableCorruptError: the definitions of the indexes cannot be read.
     """
@@ -270,7 +254,6 @@ def statistics_of_gone(
     """What the deletion of files that are not live changes: their records go.
 
     Args:
-        files: partition path -> file names.
         schema_text: the table's Avro schema, without meta columns.
 
     Raises:

@@ -60,10 +60,6 @@ class DeltaCommit:
 def prepare(view: MetadataView, time: str, change: MetadataChange) -> DeltaCommit:
     """Read what a delta commit needs, so that nothing of the metadata table is in the way once it is written.
 
-    Args:
-        view: the metadata table now.
-        change: what it changes, in ``files`` and in other partitions.
-
     Raises:
         TableCorruptError: the metadata table is damaged.
     """
@@ -72,10 +68,9 @@ def prepare(view: MetadataView, time: str, change: MetadataChange) -> DeltaCommi
 
 
 def write(view: MetadataView, delta: DeltaCommit, completion_time: str | None) -> None:
-    """Write a delta commit, durably; what an earlier try left is used.
+    """Write a delta commit, durably and under the table's lock; what an earlier try left is used.
 
     Args:
-        view: the metadata table. Who writes holds the table's lock.
         completion_time: when it is completed; None in timeline layout 1. The same for everybody who writes it.
     """
     storage, layout = view.table.storage, view.table.layout
@@ -109,9 +104,7 @@ def undo(view: MetadataView, time: str) -> None:
     """Take a delta commit back, or what there is of it; whoever finds it half undone goes on.
 
     First it is not completed any more, then its records go, then the rest. The action itself is still pending then.
-
-    Args:
-        view: the metadata table. Who undoes holds the table's lock.
+    The table's lock is held.
     """
     storage, timeline = view.table.storage, view.timeline
     files = [one for one in timeline.files if one.time == time and one.action == names.DELTA_COMMIT]
@@ -128,11 +121,7 @@ def undo(view: MetadataView, time: str) -> None:
 
 
 def forget_pending(view: MetadataView, time: str) -> None:
-    """Remove the requested and inflight files of a delta commit that was completed and archived.
-
-    Args:
-        view: the metadata table. Who does so holds the table's lock.
-    """
+    """Remove the requested and inflight files of a delta commit that was completed and archived, under the lock."""
     files = [one for one in view.timeline.files if one.time == time and one.action == names.DELTA_COMMIT]
     _remove(view.table.storage, [view.timeline.path(one) for one in files if not one.is_completed])
 
@@ -140,9 +129,6 @@ def forget_pending(view: MetadataView, time: str) -> None:
 def is_taken_in(view: MetadataView, time: str) -> bool:
     """Whether base files say already what a write changed, so that to undo its delta commit would change nothing there:
     a compaction took it in, or a partition was made when the write was completed.
-
-    Args:
-        time: instant of the write.
     """
     delta, write = view.timeline.completed_write(time), view.data.completed_write(time)
     told = delta or write

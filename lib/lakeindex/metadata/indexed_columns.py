@@ -70,10 +70,6 @@ def is_partitioned_index(definitions: str | None) -> bool:
 def stats_encoding(definitions: str | None, table_version: int) -> StatsEncoding:
     """The encoding of a table's statistics.
 
-    Args:
-        definitions: text of ``index.json``; None if the table has none.
-        table_version: of the table, which decides where the file says nothing.
-
     Raises:
         TableCorruptError: the text is damaged, or names an encoding that is not known.
     """
@@ -93,7 +89,6 @@ def indexed_columns(definitions: str | None, table_version: int, schema: pa.Sche
     """Columns that have statistics, in Hudi's order and by Hudi's names.
 
     Args:
-        definitions: text of ``index.json``; None if the table has none.
         schema: of its base files, meta columns included.
 
     Raises:
@@ -115,7 +110,6 @@ def columns_to_index(schema: pa.Schema, encoding: StatsEncoding) -> tuple[str, .
 
     Args:
         schema: of its base files, with or without meta columns.
-        encoding: of its statistics.
     """
     others = [one.name for one in schema if one.name not in _META and _is_supported(one.type, encoding)]
     return (*_META_INDEXED, *others[:_MOST])
@@ -127,7 +121,6 @@ def with_definition(
     """Text of ``index.json`` with an index more, as Hudi 1.2 writes it.
 
     Args:
-        text: as it is; None if the table has none.
         name: ``column_stats`` or ``record_index``.
         columns: with statistics; none of a record index.
         partitioned: the record index has a record for a key in each partition of the table.
@@ -150,11 +143,6 @@ def with_definition(
 def with_new_columns(text: str, before: pa.Schema, after: pa.Schema) -> str:
     """Text of ``index.json`` with statistics of the columns that a table has got, if it has those of all columns that
     Hudi takes by itself: Hudi's next commit would enter them, and readers would skip the files that have none.
-
-    Args:
-        text: as it is.
-        before: the table's columns when it was written.
-        after: its columns now.
 
     Raises:
         TableCorruptError: the text is damaged.

@@ -57,7 +57,6 @@ class PartitionChange:
     runs: tuple[KeyRun, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether anything changes."""
         return bool(self.puts or self.deletes or self.runs)
 
 
@@ -85,11 +84,7 @@ def change_of_files(files: Mapping[str, Mapping[str, int]]) -> MetadataChange:
 
 
 def change_of_deletion(files: Mapping[str, Iterable[str]]) -> MetadataChange:
-    """What the deletion of files changes.
-
-    Args:
-        files: partition path -> file names.
-    """
+    """What the deletion of files changes."""
     puts = {
         key_of_partition(partition): files_record(RecordType.FILES, {}, sorted(names))
         for partition, names in files.items()
@@ -119,15 +114,10 @@ class GroupChange:
 
     @property
     def put_count(self) -> int:
-        """How many keys are put."""
         return sum(len(keys) for keys, _ in self.puts)
 
     def entries(self, schema: str) -> list[Entry]:
-        """What is put, in the order of the keys' bytes, encoded.
-
-        Args:
-            schema: the Avro schema in use, JSON.
-        """
+        """What is put, in the order of the keys' bytes, encoded with an Avro schema (JSON)."""
         found: list[Entry] = []
         for keys, record in self.puts:
             value = encode_record(record, schema)
@@ -182,7 +172,6 @@ def _groups_within(groups: Sequence[FileSlice], data_partition: str, time: str) 
 
 
 def _split(keys: pa.Array, count: int) -> Iterator[tuple[int, list[str]]]:
-    """The keys of each file group, by its number."""
     if not len(keys):
         return
     if count == 1:

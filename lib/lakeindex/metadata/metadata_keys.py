@@ -66,32 +66,17 @@ def column_stats_key(column: str, partition: str, file_name: str) -> str:
 
 
 def partition_stats_key(column: str, partition: str) -> str:
-    """Key of the statistics of a column in a partition.
-
-    Args:
-        column: its name; of a leaf in a struct the path to it, with dots.
-        partition: the partition's path; empty in a table without partitions.
-    """
+    """Key of the statistics of a column in a partition."""
     return _text_hash(column) + _text_hash(partition or _UNPARTITIONED)
 
 
 def bloom_filter_key(partition: str, file_name: str) -> str:
-    """Key of a file's bloom filter.
-
-    Args:
-        partition: the partition's path; empty in a table without partitions.
-        file_name: without a folder.
-    """
+    """Key of a file's bloom filter."""
     return _text_hash(partition or _UNPARTITIONED) + _file_hash(file_name)
 
 
 def group_of(key: str, groups: int) -> int:
-    """The file group that a key is in.
-
-    Args:
-        key: of a record of the metadata table.
-        groups: how many file groups its partition of the metadata table has.
-    """
+    """The file group that a key is in."""
     return groups_of([key], groups)[0]
 
 

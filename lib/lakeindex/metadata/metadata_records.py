@@ -55,12 +55,7 @@ def own_schema(version: int) -> str:
 
 
 def encode_record(record: Record, schema: str) -> bytes:
-    """The bytes of a record.
-
-    Args:
-        record: its fields; those that it lacks are null.
-        schema: the Avro schema in use, JSON.
-    """
+    """The bytes of a record; fields that it lacks are null."""
     out = io.BytesIO()
     fastavro.schemaless_writer(out, _parsed(schema), {"key": "", **record})
     return out.getvalue()
@@ -68,9 +63,6 @@ def encode_record(record: Record, schema: str) -> bytes:
 
 def decode_record(data: bytes, schema: str, source: str) -> Record:
     """A record.
-
-    Args:
-        schema: the Avro schema of the file or block that holds it, JSON.
 
     Raises:
         TableCorruptError: it is damaged.
@@ -88,12 +80,7 @@ def decode_record(data: bytes, schema: str, source: str) -> Record:
 
 
 def format_deletes(keys: Iterable[str], partition: str) -> bytes:
-    """Content of a delete block.
-
-    Args:
-        keys: of the records that go.
-        partition: partition of the metadata table.
-    """
+    """Content of a delete block."""
     records = [{"recordKey": key, "partitionPath": partition, "orderingVal": _ORDERING} for key in keys]
     out = io.BytesIO()
     fastavro.schemaless_writer(out, _parsed(_shipped("delete_record_list")), {"deleteRecordList": records})
@@ -240,13 +227,12 @@ def format_native_puts(entries: Sequence[Part], header: Mapping[int, str], creat
     Args:
         entries: keys and encoded records, in the order of the keys' bytes.
         header: as a block has it, with the schema of the records.
-        created_ms: when, milliseconds since the epoch.
     """
     return _format_log(entries, header[HeaderKey.SCHEMA], header, created_ms)
 
 
 def format_native_deletes(keys: Collection[str], header: Mapping[int, str], created_ms: int = 0) -> bytes:
-    """A log of keys that go. Arguments as of :func:`format_native_puts`."""
+    """A log of keys that go."""
     entries = [(key.encode(), _delete_record(key)) for key in keys]
     return _format_log(sorted(entries), json.dumps(_DELETE_SCHEMA, separators=(",", ":")), header, created_ms)
 

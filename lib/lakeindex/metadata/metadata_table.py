@@ -70,7 +70,6 @@ class MetadataTable:
 
     Attributes:
         version: version of both tables.
-        layout: where the files of its own timeline are.
         partitions: those that readers use.
     """
 
@@ -95,7 +94,6 @@ class MetadataTable:
         return self.version >= _NATIVE_LOGS
 
     def load_timeline(self) -> Timeline:
-        """Its own timeline."""
         return Timeline.load(self.storage, self.layout)
 
     def folder(self, partition: str) -> str:
@@ -114,12 +112,7 @@ def file_id(partition: str, group: int, data_partition: str | None = None) -> st
 
 
 def is_of_data_partition(group_id: str, partition: str, data_partition: str | None) -> bool:
-    """Whether a file group has keys of a partition of the table; None: whether it has keys of all of them.
-
-    Args:
-        partition: partition of the metadata table.
-        data_partition: as :func:`file_id` takes it.
-    """
+    """Whether a file group has keys of a partition of the table; None: whether it has keys of all of them."""
     return scope_of_group(group_id, partition) == scope_of(data_partition)
 
 

@@ -41,11 +41,7 @@ _DATED: Final = "0" * 14 + "010"
 
 @dataclass(frozen=True, slots=True)
 class FileListing:
-    """What the partition ``files`` says.
-
-    Attributes:
-        files: partition path -> file name -> bytes.
-    """
+    """What the partition ``files`` says: the partitions, and partition path -> file name -> bytes."""
 
     partitions: frozenset[str]
     files: Mapping[str, Mapping[str, int]]
@@ -215,8 +211,6 @@ class MetadataView:
         """The records of some keys, wherever they are in a partition; keys without one are left out.
 
         Args:
-            partition: of the metadata table.
-            keys: those that are wanted.
             data_partition: the partition of the table that they are of, in a partitioned record index.
 
         Raises:

@@ -327,8 +327,6 @@ def find_locations(view: MetadataView, keys: StringArray, data_partition: str | 
     """Where some record keys are.
 
     Args:
-        view: a metadata table with a record index.
-        keys: distinct record keys.
         data_partition: the partition of the table in which they are looked for, of a partitioned index; None of a
             global one.
 

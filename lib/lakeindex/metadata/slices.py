@@ -56,8 +56,6 @@ class LogFile:
     """A log.
 
     Attributes:
-        instant: the one in its name.
-        number: its number among those of that instant.
         path: relative to the table's folder.
         size_bytes: as listed.
     """
@@ -71,7 +69,6 @@ class LogFile:
 
     @property
     def name(self) -> str:
-        """File name."""
         return self.path.rpartition("/")[2]
 
 
@@ -102,7 +99,6 @@ def parse_log(one: ObjectMeta) -> tuple[str, LogFile] | None:
 
 
 def log_name(file_id: str, instant: str, number: int, form: LogForm, token: str) -> str:
-    """File name of a log."""
     if form is LogForm.BLOCKS:
         return f".{file_id}_{instant}.log.{number}_{token}"
     kind = next(kind for kind, one in _FORMS.items() if one is form)
@@ -166,9 +162,6 @@ def load_slices(table: MetadataTable, timeline: Timeline, partition: str) -> Par
 
     A base file of which the timeline says nothing may be newer than it: then those before may be gone already, and the
     timeline is listed again. Base files that are older than the timeline need no such care.
-
-    Args:
-        partition: one that it has.
 
     Raises:
         TableCorruptError: there are none.

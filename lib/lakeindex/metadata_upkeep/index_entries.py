@@ -144,8 +144,6 @@ def record_index_change(moved: Iterable[MovedKeys], timezone: str, *, partitione
 
     Args:
         moved: keys by file group. That of a key that was put somewhere is what counts.
-        timezone: of the table's timeline.
-        partitioned: the index has a record for a key in each partition of the table.
 
     Raises:
         MetadataTableError: a key is in two file groups, of which one index can name only one.
@@ -508,9 +506,7 @@ def refusal(name: str, wrong: Sequence[WrongEntry], source: str) -> MetadataTabl
     """Why a write does not believe a record index.
 
     Args:
-        name: the table's.
         wrong: what is wrong, at least one.
-        source: the folder of the index.
     """
     counts = Counter(one.kind for one in wrong)
     said = ", ".join(f"{counts[kind]:,} {kind}" for kind in ENTRY_KINDS if counts[kind])

@@ -77,9 +77,6 @@ def change_of_commit(
 ) -> MetadataChange:
     """What a commit changes.
 
-    Args:
-        keys: where a key is unique.
-
     Raises:
         TableCorruptError: a file that it wrote or replaced cannot be read.
         MetadataTableError: it puts a key into two file groups, or into another than it is in, and there is a global
@@ -126,9 +123,7 @@ def change_of_undone(
     """What the roll-back of an instant changes that a compaction has taken in; its files are still there.
 
     Args:
-        time: the instant, which is pending.
         returned: partitions in which it replaced file groups, which are live again; None if that is not known.
-        keys: where a key is unique.
 
     Raises:
         TableCorruptError: a file cannot be read.
@@ -191,12 +186,6 @@ def _of_keys(
 def check_metadata_table(table: Table, config: WriteConfig) -> TableProperties:
     """Re-read the properties, and make sure that we may write: version, features, metadata table. Under the lock.
 
-    Args:
-        config: whether a metadata table is kept up or refused, and what becomes of unknown properties.
-
-    Returns:
-        The properties as they are now.
-
     Raises:
         TableUnsupportedError: the version or a feature is not one that we write.
         TimelineChangedError: another writer has upgraded or downgraded the table since it was opened.
@@ -212,11 +201,7 @@ def check_metadata_table(table: Table, config: WriteConfig) -> TableProperties:
 
 
 def metadata_view(context: WriteContext, properties: TableProperties | None = None) -> MetadataView | None:
-    """The metadata table as it is now; None if readers use none.
-
-    Args:
-        properties: the table's, if they were just read.
-    """
+    """The metadata table as it is now; None if readers use none."""
     now = context.table.current_properties() if properties is None else properties
     table = metadata_table_of(context.storage, now)
     return None if table is None else MetadataView.load(table, context.table.load_timeline())
@@ -425,9 +410,6 @@ def renew_record_index(context: WriteContext, change: PartitionChange) -> None:
     """Make the record index anew, under the lock. The new base files take the place of all that it said before, for
     every reader at once and as a compaction: who began to read before, finds what he began with.
 
-    Args:
-        change: all its entries.
-
     Raises:
         PendingInstantError: something is pending whose entries would be lost.
     """
@@ -448,11 +430,7 @@ def renew_record_index(context: WriteContext, change: PartitionChange) -> None:
 
 
 def compact_if_due(context: WriteContext) -> str | None:
-    """Compact the metadata table after a commit, under the lock, if it has as many delta commits as Hudi waits for.
-
-    Returns:
-        The compaction's instant; None if nothing was done.
-    """
+    """Compact the metadata table after a commit, under the lock, if it has as many delta commits as Hudi waits for."""
     table = metadata_table_of(context.storage, context.table.properties)
     least = context.config.index_max_deltas
     if table is None or compaction.delta_commits_since(table.load_timeline()) < least:
@@ -463,19 +441,15 @@ def compact_if_due(context: WriteContext) -> str | None:
 
 def archiving_bound(view: MetadataView) -> str:
     """Instant from which on everything must stay on the table's timeline: what is older is in base files of the
-    metadata table, and Hudi 0.15 believes no log of an instant that is not on the timeline.
-
-    Returns:
-        Empty if nothing was compacted yet.
+    metadata table, and Hudi 0.15 believes no log of an instant that is not on the timeline. Empty if
+    nothing was compacted yet.
     """
     return (compaction.last_compaction(view.timeline) or "")[: names.TIME_DIGITS]
 
 
 def _keep(view: MetadataView, time: str, prepare: Callable[[], DeltaCommit], completed: str | None) -> str | None:
-    """Prepare and write a delta commit unless it is there: files that it was made of may be gone by then.
-
-    Returns:
-        When it was completed.
+    """Prepare and write a delta commit unless it is there, as files that it was made of may be gone by then; when it
+    was completed.
     """
     standing = view.timeline.completed_write(time)
     if standing is not None:

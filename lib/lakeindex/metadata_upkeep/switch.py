@@ -43,13 +43,10 @@ _PARTITIONS: Final = keys.METADATA_PARTITIONS[0]
 
 
 def drop_metadata(table: Table, partitions: Collection[str] = ()) -> tuple[str, ...]:
-    """Take the metadata table away, or some of its partitions. Under the lock.
+    """Take the metadata table away, or some of its partitions, under the lock; the partitions that went.
 
     Args:
         partitions: those that go; all, if none are named or ``files`` is among them, without which there are no others.
-
-    Returns:
-        The partitions that went.
     """
     storage, properties = table.storage, table.current_properties()
     there = _named(properties)
@@ -106,8 +103,6 @@ def define_index(
     """Write what an index is of where Hudi 1.x looks for it, before readers use it. Under the lock.
 
     Args:
-        partition: its partition of the metadata table.
-        columns: what it is about.
         partitioned: a record index has a record for a key in each partition of the table.
 
     Raises:
@@ -118,12 +113,7 @@ def define_index(
 
 
 def switch_on(storage: Storage, partitions: Collection[str], *, defined: bool = False) -> None:
-    """Let readers use what was built. Under the lock.
-
-    Args:
-        partitions: all partitions of the metadata table.
-        defined: there are definitions of indexes.
-    """
+    """Let readers use what was built. Under the lock."""
     more = {DEFINITIONS_PROPERTY: DEFINITIONS_PATH} if defined else {}
     _change_properties(storage, lambda entries: {**entries, _PARTITIONS: ",".join(sorted(partitions)), **more})
     _finish_building(storage)
@@ -236,7 +226,6 @@ def _forget_definitions(storage: Storage, going: Collection[str]) -> None:
 
 
 def put_definitions(storage: Storage, text: str) -> None:
-    """Put the definitions of the indexes in place."""
     records.remove(storage, [crc_path(DEFINITIONS_PATH)])
     records.put(storage, DEFINITIONS_PATH, text.encode())
     storage.sync([DEFINITIONS_PATH])

@@ -15,8 +15,6 @@ from lakeindex.storage.storage_file import StorageFile
 
 
 class _ReadOnly(fs.FileSystemHandler):
-    """Answers what reading asks for."""
-
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 

@@ -100,11 +100,9 @@ class HdfsStorage:
 
     @property
     def uri(self) -> str:
-        """The URL it was opened with."""
         return self._uri
 
     def list(self, prefix: str = "") -> list[ObjectMeta]:
-        """All objects below a folder, at any depth, sorted by path."""
         return sorted(self._object(one) for one in self._statuses(checked_folder(prefix), deep=True) if not one.isdir)
 
     def list_folder(self, prefix: str = "") -> Listing:
@@ -114,7 +112,6 @@ class HdfsStorage:
         return Listing(tuple(folders), tuple(sorted(self._object(one) for one in statuses if not one.isdir)))
 
     def head(self, path: str) -> ObjectMeta:
-        """Size and modification time."""
         full = self._full(path)
         with _translated("head", path):
             found = self._client.get_file_info(full)
@@ -123,12 +120,10 @@ class HdfsStorage:
         return self._object(found)
 
     def read(self, path: str) -> bytes:
-        """The whole object."""
         full = self._full(path)
         return _tried_again(path, lambda: _opened(self._client, full).read())
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        """At most ``length`` bytes from ``start``."""
         full = self._full(path)
 
         def read() -> bytes:
@@ -143,11 +138,9 @@ class HdfsStorage:
         self._put(path, data, overwrite=False)
 
     def write(self, path: str, data: bytes | Pieces) -> None:
-        """Write or replace the object."""
         self._put(path, data, overwrite=True)
 
     def replace(self, path: str, data: bytes, etag: str) -> str:  # noqa: ARG002 - the port's
-        """HDFS cannot do it."""
         raise no_conditional_writes(path, "HDFS")
 
     def delete(self, path: str) -> None:
@@ -166,7 +159,6 @@ class HdfsStorage:
         """
 
     def remove_empty_folders(self, prefix: str) -> None:
-        """Remove a folder and those below it, as far as they hold no object."""
         top = checked_folder(prefix)
         if not top:
             raise StorageError("the root of a store is never removed", culprit=prefix)
@@ -176,7 +168,6 @@ class HdfsStorage:
                 self._client.delete(self._full(folder))  # not recursive: refused where somebody just wrote
 
     def remove_temporary(self, prefix: str, older_than_seconds: float) -> int:
-        """Remove temporary files that killed writers left in one folder; returns how many."""
         removed = 0
         limit = (time.time() - older_than_seconds) * 1000
         for one in self._statuses(checked_folder(prefix), temporary=True):
@@ -275,18 +266,14 @@ class _Answering:
 
 
 class _AnsweringClient(_Answering):
-    """A client."""
-
     def all_statuses(self, full: str, deep: bool) -> list[FileStatus]:  # noqa: FBT001 - hdfs-native's own
         """What is listed: it is asked for while it is iterated over."""
         return answered(lambda: list(self._inner.list_status(full, deep)), self._seconds)
 
     def create(self, full: str, options: WriteOptions) -> _Answering:
-        """A new file; its calls carry rows."""
         return self._with_rows(lambda: self._inner.create(full, options))
 
     def read(self, full: str) -> _Answering:
-        """A file; its calls carry rows."""
         return self._with_rows(lambda: self._inner.read(full))
 
     def _with_rows(self, call: Callable[[], Any]) -> _Answering:

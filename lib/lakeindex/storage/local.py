@@ -45,7 +45,6 @@ class LocalStorage:
 
     @property
     def root(self) -> str:
-        """The folder, absolute."""
         return self._root
 
     @property
@@ -54,7 +53,6 @@ class LocalStorage:
         return file_uri(self._root)
 
     def list(self, prefix: str = "") -> list[ObjectMeta]:
-        """All objects below a folder, at any depth, sorted by path."""
         found: list[ObjectMeta] = []
         waiting = [checked_folder(prefix)]
         while waiting:
@@ -96,7 +94,6 @@ class LocalStorage:
         return tuple(names)
 
     def head(self, path: str) -> ObjectMeta:
-        """Size and modification time."""
         try:
             found = os.stat(self._full(path))  # noqa: PTH116 - a Path would be built for every call
         except (FileNotFoundError, NotADirectoryError):
@@ -108,7 +105,6 @@ class LocalStorage:
         return _meta(path, found)
 
     def read(self, path: str) -> bytes:
-        """The whole object."""
         try:
             with open(self._full(path), "rb", buffering=0) as file:  # noqa: PTH123 - hot path
                 return file.readall()
@@ -118,7 +114,6 @@ class LocalStorage:
             raise _failed("read", path, error) from error
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        """At most ``length`` bytes from ``start``."""
         try:
             descriptor = os.open(self._full(path), os.O_RDONLY | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError):
@@ -154,7 +149,6 @@ class LocalStorage:
             Path(temporary).unlink(missing_ok=True)
 
     def write(self, path: str, data: bytes | Pieces) -> None:
-        """Write or replace the object."""
         full = self._full(path)
         temporary = self._write_temporary(path, full, data)
         try:
@@ -164,7 +158,6 @@ class LocalStorage:
             raise _failed("write", path, error) from error
 
     def replace(self, path: str, data: bytes, etag: str) -> str:  # noqa: ARG002 - the port's
-        """No file system can do it."""
         raise no_conditional_writes(path, "a local disk")
 
     def delete(self, path: str) -> None:
@@ -177,11 +170,7 @@ class LocalStorage:
             raise _failed("delete", path, error) from error
 
     def sync(self, paths: Iterable[str]) -> None:
-        """Fsync these objects and every folder from theirs up to the root: the folders may be new, too.
-
-        Raises:
-            ObjectNotFoundError: one is not there.
-        """
+        """Fsync these objects and every folder from theirs up to the root: the folders may be new, too."""
         files = list(paths)
         self._fsync_all([(path, self._full(path)) for path in files], os.O_RDONLY)
         self._sync_up({path.rpartition("/")[0] for path in files})
@@ -205,7 +194,6 @@ class LocalStorage:
             self._fsync_all(pairs, os.O_RDONLY | os.O_DIRECTORY, missing_ok=missing_ok)
 
     def remove_empty_folders(self, prefix: str) -> None:
-        """Remove a folder and those below it, as far as they hold no object."""
         top = checked_folder(prefix)
         if not top:
             raise StorageError("the root of a store is never removed", culprit=prefix)
@@ -216,7 +204,6 @@ class LocalStorage:
                 continue  # not empty, or gone
 
     def remove_temporary(self, prefix: str, older_than_seconds: float) -> int:
-        """Remove temporary files that killed writers left in one folder; returns how many."""
         removed = 0
         folder = checked_folder(prefix)
         limit = time.time() - older_than_seconds

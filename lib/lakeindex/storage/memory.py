@@ -94,18 +94,15 @@ class MemoryStorage:
 
     @property
     def uri(self) -> str:
-        """``memory://NAME``."""
         return f"memory://{self._name or 'unnamed'}"
 
     def list(self, prefix: str = "") -> list[ObjectMeta]:
-        """All objects below a folder."""
         folder = checked_folder(prefix)
         self._read_fault(self._enter("list", folder), folder)
         with self._mutex:
             return [*self._below(folder)]
 
     def list_folder(self, prefix: str = "") -> Listing:
-        """One level below a folder."""
         folder = checked_folder(prefix)
         self._read_fault(self._enter("list_folder", folder), folder)
         cut = len(folder) + 1 if folder else 0
@@ -125,26 +122,21 @@ class MemoryStorage:
         return Listing(tuple(sorted(folders)), tuple(objects))
 
     def head(self, path: str) -> ObjectMeta:
-        """Size and version."""
         self._read_fault(self._enter("head", path), path)
         with self._mutex:
             return self._meta(path, self._get(path))
 
     def read(self, path: str) -> bytes:
-        """The whole object."""
         self._read_fault(self._enter("read", path), path)
         with self._mutex:
             return self._get(path)[0]
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        """A part of the object."""
         self._read_fault(self._enter("read_range", path), path)
         with self._mutex:
             return self._get(path)[0][start : start + max(length, 0)]
 
     def create(self, path: str, data: bytes) -> None:
-        """Put if absent."""
-
         def effect(content: bytes) -> None:
             if path in self._objects:
                 raise ObjectExistsError(f"{path} exists", culprit=path)
@@ -153,11 +145,9 @@ class MemoryStorage:
         self._change("create", path, data, effect)
 
     def write(self, path: str, data: bytes | Pieces) -> None:
-        """Put."""
         self._change("write", path, joined(data), lambda content: self._put(path, content))
 
     def replace(self, path: str, data: bytes, etag: str) -> str:
-        """Put if unchanged."""
         marks: list[str] = []
 
         def effect(content: bytes) -> None:
@@ -171,15 +161,12 @@ class MemoryStorage:
         return marks[0]
 
     def delete(self, path: str) -> None:
-        """Remove."""
-
         def effect(_: bytes) -> None:
             self._drop(path)
 
         self._change("delete", path, b"", effect)
 
     def sync(self, paths: Iterable[str]) -> None:
-        """Remember what was synced."""
         wanted = list(paths)
         self._read_fault(self._enter("sync", ",".join(wanted[:1])), "sync")
         with self._mutex:
@@ -249,7 +236,6 @@ class MemoryStorage:
         return tuple(self._meta(path, self._objects[path]) for path in self._paths[at:end])
 
     def _span(self, folder: str) -> tuple[int, int]:
-        """Where the paths below a folder begin and end."""
         start = f"{folder}/" if folder else ""
         at = bisect_left(self._paths, start)
         return at, bisect_right(self._paths, start, lo=at, key=lambda path: path[: len(start)])

@@ -176,7 +176,6 @@ class ObjectStorage:
     Args:
         uri: ``s3://bucket/prefix``, ``gs://bucket/prefix``, ``az://container/prefix`` or
             ``abfss://container@account.dfs.core.windows.net/prefix``, not percent-encoded.
-        options: settings of the table handle.
 
     Raises:
         OptionError: the URL has no bucket, an option is unknown, or the environment lacks what the store needs.
@@ -213,18 +212,15 @@ class ObjectStorage:
 
     @property
     def uri(self) -> str:
-        """The URL it was opened with."""
         return self._uri
 
     def list(self, prefix: str = "") -> list[ObjectMeta]:
-        """All objects below a folder, at any depth, sorted by path."""
         folder = checked_folder(prefix)
         with _translated("list", f"{self._uri}/{folder}".rstrip("/")):
             listed = [_meta(one) for batch in self._bulk.list(_listed(folder)) for one in batch]
         return sorted(one for one in listed if _below(one.path, folder))
 
     def list_folder(self, prefix: str = "") -> Listing:
-        """One level below a folder."""
         folder = checked_folder(prefix)
         with _translated("list", f"{self._uri}/{folder}".rstrip("/")):
             found = self._bulk.list_with_delimiter(_listed(folder))
@@ -236,12 +232,10 @@ class ObjectStorage:
         )
 
     def head(self, path: str) -> ObjectMeta:
-        """Size and ETag."""
         with _translated("head", path):
             return _meta(self._bulk.head(checked_path(path)))
 
     def read(self, path: str) -> bytes:
-        """The whole object."""
         with _translated("read", path):
             return bytes(self._bulk.get(checked_path(path)).bytes())
 
@@ -266,7 +260,6 @@ class ObjectStorage:
                 return bytes(self._bulk.get_range(path, start=start, end=size))
 
     def create(self, path: str, data: bytes) -> None:
-        """Put the object if it is absent."""
         with _translated("create", path, writing=True):
             self._control.put(checked_path(path), data, mode="create", use_multipart=False)
 
@@ -301,7 +294,6 @@ class ObjectStorage:
         return _quoted(put["e_tag"]) or ""
 
     def delete(self, path: str) -> None:
-        """Remove the object."""
         try:
             with _translated("delete", path):
                 self._bulk.delete(checked_path(path))

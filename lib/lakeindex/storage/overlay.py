@@ -29,11 +29,9 @@ class OverlayStorage:
         return self._base.uri
 
     def list(self, prefix: str = "") -> list[ObjectMeta]:
-        """As the port."""
         return sorted(self._merged(self._base.list(prefix), self._layer.list(prefix)).values())
 
     def list_folder(self, prefix: str = "") -> Listing:
-        """As the port."""
         below, above = self._base.list_folder(prefix), self._layer.list_folder(prefix)
         objects = self._merged(below.objects, above.objects)
         return Listing(tuple(sorted({*below.folders, *above.folders})), tuple(sorted(objects.values())))
@@ -43,35 +41,28 @@ class OverlayStorage:
         return found | {one.path: one for one in above}
 
     def head(self, path: str) -> ObjectMeta:
-        """As the port."""
         return self._of(path).head(path)
 
     def read(self, path: str) -> bytes:
-        """As the port."""
         return self._of(path).read(path)
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        """As the port."""
         return self._of(path).read_range(path, start, length)
 
     def create(self, path: str, data: bytes) -> None:
-        """As the port."""
         with self._lock:
             if path not in self._gone and self._is_below(path):
                 raise ObjectExistsError(f"{path} exists", culprit=path)
             self._layer.create(path, data)
 
     def write(self, path: str, data: bytes | Pieces) -> None:
-        """As the port."""
         self._layer.write(path, data)
 
     def replace(self, path: str, data: bytes, etag: str) -> str:
-        """Refused, as by a store that cannot."""
         del data, etag
         raise no_conditional_writes(path, "a dry run")
 
     def delete(self, path: str) -> None:
-        """As the port."""
         with self._lock:
             self._gone.add(path)
             self._layer.delete(path)
@@ -87,7 +78,6 @@ class OverlayStorage:
         return True
 
     def _of(self, path: str) -> Storage:
-        """The store that has the object."""
         if path in self._gone:
             return self._layer
         try:

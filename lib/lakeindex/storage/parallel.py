@@ -68,7 +68,6 @@ class ProcessLock:
         self._lock.release()
 
     def renew(self) -> None:
-        """Be a lock that nobody holds."""
         self._lock = threading.RLock()
 
 
@@ -91,7 +90,6 @@ _ALONE_S: Final = 0.001
 
 
 def usable_cores() -> int:
-    """Cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

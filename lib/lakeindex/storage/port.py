@@ -119,7 +119,6 @@ def no_conditional_writes(path: str, store: str) -> NoConditionalWritesError:
 
 
 def joined(data: bytes | Pieces) -> bytes:
-    """What is written, in one piece."""
     return data if isinstance(data, bytes) else b"".join(data)
 
 

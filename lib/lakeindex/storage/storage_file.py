@@ -58,7 +58,6 @@ class StoredBytes:
         return self._storage.read_range(self._path, start, stop - start)
 
     def reader(self) -> StorageFile:
-        """The object as a file."""
         return StorageFile(self._storage, self._path, self._size)
 
 
@@ -77,19 +76,15 @@ class StorageFile(io.RawIOBase):
         self._at = 0
 
     def size(self) -> int:
-        """Size in bytes."""
         return self._size
 
     def readable(self) -> bool:
-        """Always."""
         return True
 
     def seekable(self) -> bool:
-        """Always."""
         return True
 
     def tell(self) -> int:
-        """Position, bytes from the start."""
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
@@ -111,13 +106,11 @@ class StorageFile(io.RawIOBase):
         return data
 
     def readall(self) -> bytes:
-        """The rest."""
         return self.read()
 
     def readinto(  # type: ignore[override]  # typeshed's WriteableBuffer is private
         self, buffer: bytearray | memoryview, /
     ) -> int:
-        """Read into a buffer; returns how many bytes."""
         data = self.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)

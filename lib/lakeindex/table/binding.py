@@ -42,11 +42,9 @@ class TableBinding:
     """Values that every writer of the table must share.
 
     Attributes:
-        merge_mode: which version of a record wins.
         complex_key_new_encoding: how a complex key of one field is stored: ``True`` ``value``, ``False``
             ``field:value``, ``None`` as the stored keys show.
         partition_types: with the custom key generator, ``SIMPLE`` or ``TIMESTAMP`` per partition field.
-        created_by: release that wrote the binding.
         index_options: what is bound with the index type (option name, text), sorted.
         key_options: how keys are spelled, where the properties do not say it (option name, text), sorted.
         is_stated: somebody said the index type; else the files of another writer's table show it, and they do not
@@ -64,7 +62,6 @@ class TableBinding:
 
     @property
     def index(self) -> IndexSpec:
-        """The index with what is bound to it."""
         return IndexSpec(self.index_type, self.index_options)
 
 
@@ -82,7 +79,7 @@ def this_release() -> str:
 
 
 def format_binding(binding: TableBinding) -> bytes:
-    """JSON text of a binding; one line."""
+    """One line of JSON."""
     return json.dumps(
         {
             "format": BINDING_FORMAT if binding.key_options else 1,
@@ -165,7 +162,6 @@ def store_binding(storage: Storage, binding: TableBinding, *, keep_copy: bool = 
     """Create ``table.json``; a torn one gives way.
 
     Args:
-        binding: what to bind, if nothing is.
         keep_copy: whether the properties do not say it, too.
 
     Returns:
@@ -274,11 +270,7 @@ def new_index(index_type: IndexType, config: Config, key_fields: Sequence[str]) 
 
 
 def open_encoding(what: str, field: str) -> OptionError:
-    """The error of a one-field complex key that nobody said the encoding of.
-
-    Args:
-        what: what has such a key, for the message.
-    """
+    """The error of a one-field complex key that nobody said the encoding of."""
     return OptionError(
         f"{what} is stored as `value` by Hudi 0.15 and as `{field}:value` by Hudi 1.2 at its defaults: "
         "a table with both would store keys twice",
@@ -289,7 +281,7 @@ def open_encoding(what: str, field: str) -> OptionError:
 
 
 def asks_for_index(config: WriteConfig) -> bool:
-    """Whether a write says anything about the index."""
+    """Whether a write says anything about the index, its type or its options."""
     given = (config.given(option.area, option.field) for option in OPTIONS if option.bound_with)
     return config.index_type is not None or any(value is not None for value in given)
 

@@ -77,12 +77,10 @@ class Table:
 
     @property
     def uri(self) -> str:
-        """Where the table is."""
         return self.storage.uri
 
     @property
     def name(self) -> str:
-        """The table's name."""
         return self.properties.name
 
     def reload(self) -> Table:
@@ -107,25 +105,14 @@ class Table:
         return entries | dict(self.binding.key_options if self.binding is not None else ())
 
     def load_timeline(self) -> Timeline:
-        """List the timeline.
-
-        Raises:
-            TimelineChangedError: it is elsewhere since the table was opened.
-        """
+        """List the timeline. Raises: TimelineChangedError: it is elsewhere since the table was opened."""
         timeline = Timeline.load(self.storage, self.properties.timeline_layout)
         if not timeline.files:
             self.check_same_version(load_table_properties(self.storage))
         return timeline
 
     def check_same_version(self, now: TableProperties) -> None:
-        """Make sure that nobody has upgraded or downgraded the table since it was opened.
-
-        Args:
-            now: its properties as their file says now.
-
-        Raises:
-            TimelineChangedError: somebody has.
-        """
+        """Refuse a table that was upgraded or downgraded since it was opened. Raises: TimelineChangedError."""
         if (now.version, now.timeline_layout) != (self.properties.version, self.properties.timeline_layout):
             raise TimelineChangedError(
                 f"table {self.name} was changed from version {self.properties.version} to {now.version} meanwhile",
@@ -138,25 +125,16 @@ class Table:
 
         Args:
             as_of: the newest instant that counts; None for all.
-            timeline: the table's, if it was just listed, or what of it counts.
         """
         ask = self._files_in_metadata if self.use_metadata and FILES in self.properties.metadata_partitions else None
         return snapshot(self.storage, timeline or self.load_timeline(), as_of, ask_metadata=ask)
 
     def listed_snapshot(self, timeline: Timeline | None = None) -> Snapshot:
-        """The live files now, by listing folders: for who compares, deletes, or must see what is really there.
-
-        Args:
-            timeline: the table's, if it was just listed.
-        """
+        """The live files now, by listing folders: for who compares, deletes, or must see what is really there."""
         return snapshot(self.storage, timeline or self.load_timeline())
 
     def metadata_view(self, timeline: Timeline) -> MetadataView | None:
-        """The metadata table; None if there is none, or it is not to be used.
-
-        Args:
-            timeline: the table's, listed before.
-        """
+        """The metadata table; None if there is none, or it is not to be used. The timeline was listed before."""
         table = metadata_table_of(self.storage, self.properties) if self.use_metadata else None
         return None if table is None else MetadataView.load(table, timeline)
 

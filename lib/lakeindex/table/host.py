@@ -55,7 +55,6 @@ class Host:
 
 
 def this_host() -> Host:
-    """The machine we run on."""
     return Host(SystemClock(), this_process(), is_gone)
 
 

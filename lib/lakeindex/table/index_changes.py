@@ -36,7 +36,6 @@ def index_in_force(
 
     Args:
         timeline: the instants that count.
-        bound: what ``table.json`` says.
         times: :func:`index_change_times`, if they were just listed.
 
     Raises:
@@ -139,5 +138,4 @@ def index_change_times(storage: Storage) -> list[str]:
 
 
 def index_change_path(time: str) -> str:
-    """Path of an instant's change."""
     return f"{INDEX_CHANGES_FOLDER}/{time}.json"

@@ -80,7 +80,6 @@ def index_of_stored(table: Table, snapshot: Snapshot, config: WriteConfig) -> In
     """The index that a table of another writer's is bound to.
 
     Args:
-        table: the table; nothing is done if it is bound.
         config: options of its first write by us.
 
     Returns:
@@ -216,7 +215,6 @@ def buckets_of_stored(table: Table, snapshot: Snapshot, config: WriteConfig) -> 
     """The bucket index that another writer's table has.
 
     Args:
-        table: the table, not bound yet.
         config: options of its first write by us; those of a bucket index are compared with the stored keys.
 
     Raises:

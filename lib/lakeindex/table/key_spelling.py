@@ -120,7 +120,6 @@ def spelling_of(
     """The spelling that fits the stored rows.
 
     Args:
-        table: the table, for messages; not bound.
         spec: as properties and options say.
         samples: of its rows.
         config: options of its first write by us.
@@ -154,13 +153,7 @@ def _check_folders_said(table: Table, config: Config) -> None:
 
 
 def shown_spec(table: Table, files: Sequence[BaseFile], schema: pa.Schema) -> KeySpec | None:
-    """How the keys of an unbound table are made by what some of its rows show; None where they show none of ours.
-
-    Args:
-        table: the table.
-        files: some or all of its files.
-        schema: its columns.
-    """
+    """How the keys of an unbound table are made by what some of its rows show; None where they show none of ours."""
     options = WriteConfig()
     try:
         spec = spec_given(table, options)

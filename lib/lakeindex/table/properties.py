@@ -50,7 +50,6 @@ class TableProperties:
     """What ``hoodie.properties`` says, typed.
 
     Attributes:
-        database: database name, empty if there is none.
         table_type: ``COPY_ON_WRITE`` or ``MERGE_ON_READ``.
         layout: timeline layout, 1 or 2.
         key_fields: columns of the record key, in order; empty where Hudi generates the keys.
@@ -58,7 +57,6 @@ class TableProperties:
         partition_types: with the custom key generator, ``SIMPLE`` or ``TIMESTAMP`` per partition field, if known.
         ordering_fields: columns that decide which version of a record is newer; usually none or one.
         key_generator: type of the key generator; ``None`` if none is named.
-        key_generator_name: what the table calls it, for messages.
         hive_style: partition levels are ``field=value``.
         url_encode: partition values are escaped.
         timebased: options of the timestamp-based key generator, by their name behind ``hoodie.keygen.timebased.``.
@@ -112,12 +110,10 @@ class TableProperties:
 
     @property
     def is_partitioned(self) -> bool:
-        """Whether rows live in partition folders."""
         return bool(self.partition_fields) and self.key_generator is not KeyGeneratorType.NON_PARTITION
 
     @property
     def default_index(self) -> IndexType:
-        """The index of who says none."""
         return default_index(stores_keys=self.populate_meta_fields)
 
     @property
@@ -155,7 +151,6 @@ class TableProperties:
 
     @property
     def stated_merge(self) -> str:
-        """What the properties say of merging, in words."""
         said = (self.merge_mode_text, self.payload_class, self.merge_strategy)
         return ", ".join(one for one in said if one is not None)
 
@@ -386,7 +381,7 @@ def parse_table_properties(entries: Mapping[str, str], source: str = PROPERTIES_
 
 
 class _Reader:
-    """Looks properties up by any of their spellings; an empty text counts as absent, as it does in Hudi."""
+    """Properties by any of their spellings; an empty text counts as absent, as it does in Hudi."""
 
     def __init__(self, entries: Mapping[str, str], source: str) -> None:
         self._entries = entries

@@ -105,7 +105,6 @@ class KnownProperty:
 
     @property
     def treated(self) -> str:
-        """The treatment, in words."""
         return (
             f"{self.treatment}, but for " + ", ".join(f"`{one}`" for one in self.but_for)
             if self.but_for

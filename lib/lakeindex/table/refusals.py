@@ -67,9 +67,6 @@ def check_virtual_index(properties: TableProperties, index_type: IndexType) -> N
 def check_stores_keys(properties: TableProperties, what: str) -> None:
     """Refuse what is not done on tables with virtual keys.
 
-    Args:
-        what: what is asked for, for the message.
-
     Raises:
         TableUnsupportedError: the table has virtual keys.
     """
@@ -110,11 +107,7 @@ def check_writable(properties: TableProperties, config: WriteConfig | None = Non
 
 
 def unwritten_version(what: str) -> TableUnsupportedError:
-    """The error of who would write a table of version 10 and does not say so.
-
-    Args:
-        what: what has the version.
-    """
+    """The error for a write to a table of version 10 that does not ask for it."""
     number = VERSION_10.number
     return TableUnsupportedError(
         f"{what} has version {number}, which is read, with its metadata table, and not written to yet: no release of "

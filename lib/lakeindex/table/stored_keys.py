@@ -57,7 +57,6 @@ class Sample:
     """Some rows of a base file.
 
     Attributes:
-        file: the file.
         rows: columns of record key and partition path, in the table's types.
         record_key: as stored; None if the rows do not store it.
     """
@@ -90,7 +89,6 @@ class Compared:
 
     @property
     def fits(self) -> bool:
-        """Whether all are the same."""
         return self.example is None
 
 
@@ -136,10 +134,8 @@ def sample_rows(table: Table, files: Sequence[BaseFile], spec: KeySpec, schema: 
     """Rows of some of these files.
 
     Args:
-        table: the table.
         files: those to choose from.
         spec: which columns are read.
-        schema: the table's columns.
 
     Raises:
         TableCorruptError: a file cannot be read.
@@ -198,9 +194,7 @@ class SampleReader:
     """Reads rows of a file.
 
     Attributes:
-        storage: the table's folder.
         names: the columns; with that of the record key, if it is stored.
-        schema: the table's columns.
         whole: all rows, else those of the first and of the last row group.
     """
 

@@ -56,9 +56,6 @@ def written_schema(table: Table, snapshot: Snapshot) -> pa.Schema:
 def check_logical_types(name: str, text: str | None) -> None:
     """Refuse columns of logical types that are not known: written anew, the schema would lose them.
 
-    Args:
-        text: its Avro schema, if anything says it.
-
     Raises:
         TableUnsupportedError: there is one.
     """

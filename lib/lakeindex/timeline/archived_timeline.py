@@ -51,11 +51,7 @@ _TWO: Final = struct.Struct(">ii")
 
 
 def format_avro_block(schema: str, records: Sequence[Mapping[str, Any]]) -> bytes:
-    """One Avro data block.
-
-    Args:
-        schema: the records' Avro schema, JSON.
-    """
+    """One Avro data block of records with a schema, JSON."""
     parsed = fastavro.parse_schema(json.loads(schema))
     content = [_TWO.pack(_BLOCK_VERSION, len(records))]
     for record in records:
@@ -67,9 +63,6 @@ def format_avro_block(schema: str, records: Sequence[Mapping[str, Any]]) -> byte
 
 def read_avro_records(data: bytes, source: str) -> Iterator[dict[str, Any]]:
     """The records of all Avro data blocks; blocks of other kinds are passed over.
-
-    Args:
-        data: a whole log file.
 
     Raises:
         TableCorruptError: a block is torn or no block.
@@ -127,12 +120,7 @@ _LOGS_KEPT: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class ArchivedLog:
-    """What one file of the archive says.
-
-    Attributes:
-        writes: times of completed writes.
-        undone: what completed rollbacks have taken back.
-    """
+    """What one file of the archive says."""
 
     writes: frozenset[str] = frozenset()
     undone: Undone = NOTHING_UNDONE
@@ -165,11 +153,7 @@ class ArchivedTimeline:
 
 
 def load_archived_timeline(storage: Storage, folder: str) -> ArchivedTimeline:
-    """Read the whole archive; files that were read before are remembered.
-
-    Args:
-        folder: the archive, relative to it.
-    """
+    """Read the whole archive; files that were read before are remembered."""
     logs: list[ArchivedLog] = []
     damaged: list[str] = []
     listed = storage.list_folder(folder).objects
@@ -231,7 +215,6 @@ _read_log = lru_cache(maxsize=_LOGS_KEPT)(_read_log_uncached)
 
 
 def _said_by(entry: Mapping[str, Any]) -> ArchivedLog:
-    """What one entry of a log says."""
     if entry.get("actionState") != _COMPLETED or not entry.get("actionType") or not entry.get("commitTime"):
         return ArchivedLog()
     action = names.completed_action(entry["actionType"])
@@ -243,7 +226,6 @@ def _said_by(entry: Mapping[str, Any]) -> ArchivedLog:
 
 
 def _said_by_row(row: ArchivedInstant, source: str) -> ArchivedLog:
-    """What one row of the tree says."""
     if row.action in names.WRITE_ACTIONS:
         return ArchivedLog(frozenset({row.time}))
     if row.action == names.ROLLBACK and row.metadata:

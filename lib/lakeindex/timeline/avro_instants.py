@@ -37,7 +37,6 @@ class Undone:
     """What completed rollbacks, or the rollbacks that a restore is made of, have taken back.
 
     Attributes:
-        instants: times of the instants.
         files: (partition path, file name) of the data files that were deleted, or were to be.
     """
 
@@ -46,7 +45,6 @@ class Undone:
 
     @staticmethod
     def joined(parts: Iterable[Undone]) -> Undone:
-        """All of them."""
         every = tuple(parts)
         return Undone(
             frozenset(time for one in every for time in one.instants),
@@ -58,11 +56,7 @@ NOTHING_UNDONE: Final = Undone()
 
 
 def undone_by_rollback(record: Mapping[str, Any]) -> Undone:
-    """What one rollback has taken back.
-
-    Args:
-        record: Hudi's ``HoodieRollbackMetadata``.
-    """
+    """What one rollback has taken back, as Hudi's ``HoodieRollbackMetadata`` says."""
     instants = {one["commitTime"] for one in record.get("instantsRollback") or ()} or set(record["commitsRollback"])
     files = {
         (partition, place.rpartition("/")[2])
@@ -73,11 +67,7 @@ def undone_by_rollback(record: Mapping[str, Any]) -> Undone:
 
 
 def undone_by_restore(record: Mapping[str, Any]) -> Undone:
-    """What one restore has taken back.
-
-    Args:
-        record: Hudi's ``HoodieRestoreMetadata``.
-    """
+    """What one restore has taken back, as Hudi's ``HoodieRestoreMetadata`` says."""
     rollbacks = [one for found in record["hoodieRestoreMetadata"].values() for one in found if one is not None]
     return Undone.joined(
         [Undone(frozenset(record.get("instantsToRollback") or ())), *(undone_by_rollback(one) for one in rollbacks)]

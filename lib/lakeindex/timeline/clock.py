@@ -34,20 +34,14 @@ class SystemClock:
     """The machine's clock."""
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch, UTC."""
         return time.time_ns() // 1_000_000
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
         time.sleep(seconds)
 
 
 class Patience:
-    """Waiting for something that others let go of: pauses that grow, until it is over.
-
-    Args:
-        wait_ms: how long to wait, at most.
-    """
+    """Waiting for something that others let go of: pauses that grow, until it is over."""
 
     def __init__(self, clock: Clock, wait_ms: int) -> None:
         self._clock = clock
@@ -56,11 +50,9 @@ class Patience:
 
     @property
     def is_over(self) -> bool:
-        """Whether to give up."""
         return self._clock.now_ms() >= self._deadline
 
     def pause(self) -> None:
-        """Sleep until the next look."""
         with waiting():
             self._clock.sleep(self._pause)
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
@@ -83,10 +75,6 @@ def instant_ms(timezone: str, time: str) -> int:
     """When an instant was: milliseconds since the epoch, UTC.
 
     A time that local clocks show twice is the first of both, as in Java.
-
-    Args:
-        timezone: as :func:`timeline_ms` takes it.
-        time: an instant time.
 
     Raises:
         ValueError: its digits are no date.

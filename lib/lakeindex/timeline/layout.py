@@ -109,8 +109,6 @@ class TableVersion:
     """A version.
 
     Attributes:
-        number: ``hoodie.table.version``.
-        layout: timeline layout that such a table has.
         unread_by: readers of other versions that cannot read it, in words; None if all can.
     """
 

@@ -87,7 +87,6 @@ class Manifest:
 
     Attributes:
         number: the manifest's; 0 if there is none yet.
-        files: the files, as the manifest has them.
     """
 
     number: int = 0
@@ -95,12 +94,10 @@ class Manifest:
 
 
 def file_name(first: str, last: str, level: int) -> str:
-    """Name of a file of the tree."""
     return f"{first}_{last}_{level}.parquet"
 
 
 def manifest_name(number: int) -> str:
-    """Name of a manifest."""
     return f"manifest_{number}"
 
 
@@ -127,16 +124,12 @@ def listed_manifests(names: Iterable[str]) -> dict[int, str]:
 
 
 def format_manifest(manifest: Manifest) -> bytes:
-    """Bytes of a manifest."""
     files = [{"fileName": one.name, "fileLen": one.size_bytes} for one in manifest.files]
     return json.dumps({"files": files}, indent=2).encode()
 
 
 def load_manifest(storage: Storage, folder: str) -> Manifest:
     """The manifest that counts now.
-
-    Args:
-        folder: the archive, relative to it.
 
     Raises:
         TableCorruptError: it is damaged or missing, or names a file that is gone.

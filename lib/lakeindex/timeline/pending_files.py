@@ -65,14 +65,12 @@ def marked_files(storage: Storage, instant: str) -> frozenset[str]:
 
 
 def remove_markers(storage: Storage, instant: str) -> None:
-    """Remove an instant's markers and their folder."""
     folder = marker_folder(instant)
     records.remove(storage, [one.path for one in storage.list(folder)])
     remove_empty_folders(storage, folder)
 
 
 def heartbeat_path(time: str) -> str:
-    """Where the heartbeat of an instant is."""
     return f"{HEARTBEATS_FOLDER}/{time}"
 
 
@@ -104,7 +102,6 @@ class InstantHeartbeat:
         self._mutex = threading.Lock()
 
     def renew(self) -> None:
-        """One beat."""
         with self._mutex:
             if not self._ended:
                 records.put(self._storage, self._path, b"")

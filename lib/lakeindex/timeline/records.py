@@ -74,7 +74,6 @@ def is_torn(data: bytes) -> bool:
 
 
 def damaged(path: str, why: str) -> TableCorruptError:
-    """The error for a record that cannot be read."""
     return TableCorruptError(
         f"{path} is damaged: {why}", culprit=path, hint="restore the file, or delete it when no writer is running"
     )
@@ -116,9 +115,6 @@ def create_alike(storage: Storage, path: str, content: bytes) -> bool:
 
     Reading such a file back proves nothing after a lost answer: it is then taken for ours, and something else that only
     one can create decides.
-
-    Args:
-        content: what all its creators put.
 
     Raises:
         UnknownOutcomeError: no try was answered.

@@ -90,48 +90,39 @@ class InstantFiles:
 
     @cached_property
     def files(self) -> tuple[Instant, ...]:
-        """As of the timeline."""
         return tuple([instant for _, _, instant in self.placed])
 
     @cached_property
     def instants(self) -> tuple[Instant, ...]:
-        """As of the timeline."""
         return tuple({subject: instant for _, subject, instant in self.placed}.values())  # of each the last one
 
     @cached_property
     def completed(self) -> tuple[Instant, ...]:
-        """As of the timeline."""
         return tuple([one for one in self.instants if one.state is InstantState.COMPLETED])
 
     @cached_property
     def pending(self) -> tuple[Instant, ...]:
-        """As of the timeline."""
         return tuple([one for one in self.instants if one.state is not InstantState.COMPLETED])
 
     @cached_property
     def completed_writes(self) -> tuple[Instant, ...]:
-        """As of the timeline."""
         return tuple([one for one in self.completed if one.action in names.WRITE_ACTIONS])
 
     @cached_property
     def completed_write_times(self) -> frozenset[str]:
-        """As of the timeline."""
         return frozenset([one.time for one in self.completed_writes])
 
     @cached_property
     def savepoints(self) -> frozenset[str]:
-        """As of the timeline."""
         return frozenset([one.time for one in self.completed if one.action == names.SAVEPOINT])
 
     @cached_property
     def max_time(self) -> str | None:
-        """As of the timeline."""
         newest = self.files[-1].time if self.files else None
         ends = [one.completion_time for one in self.files if one.completion_time is not None]
         return max(filter(None, (newest, *ends)), key=comparable, default=None)
 
     def find(self, time: str) -> tuple[Instant, ...]:
-        """As of the timeline."""
         first = bisect_left(self.instants, _time_order(time), key=lambda one: _time_order(one.time))
         return tuple(itertools.takewhile(lambda one: one.time == time, self.instants[first:]))
 
@@ -184,7 +175,6 @@ class Timeline:
 
     @staticmethod
     def of(layout: TimelineLayout, files: Iterable[Instant], storage: Storage | None = None) -> Timeline:
-        """A timeline of given instant files."""
         return Timeline(layout, InstantFiles.of(files), storage)
 
     @property
@@ -238,12 +228,10 @@ class Timeline:
 
     @property
     def completed_write_times(self) -> frozenset[str]:
-        """Times of the completed writes."""
         return self.listed.completed_write_times
 
     @cached_property
     def pending_times(self) -> frozenset[str]:
-        """Times of the pending instants."""
         return frozenset(instant.time for instant in self.pending)
 
     @property
@@ -364,7 +352,6 @@ class Timeline:
             return Undone()
 
     def completed_write(self, time: str) -> Instant | None:
-        """The completed write of one time, if there is one."""
         return next((one for one in self.find(time) if one.is_completed and one.action in names.WRITE_ACTIONS), None)
 
     def find(self, time: str) -> tuple[Instant, ...]:

@@ -79,7 +79,6 @@ class Verdict:
 
     @property
     def is_committed(self) -> bool:
-        """Whether it is committed."""
         return self.outcome is Outcome.COMMITTED
 
     @property
@@ -127,12 +126,7 @@ def upholds(storage: Storage, instant: str) -> bool:
 
 
 def decision_name(target: str, token: str) -> str:
-    """Name of the decision about one rollback of a completed commit.
-
-    Args:
-        target: the instant to be taken back.
-        token: who wants to.
-    """
+    """Name of the decision about one rollback of a completed commit."""
     return f"{target}{_DECISION}{token}"
 
 
@@ -156,12 +150,10 @@ def _names(storage: Storage) -> Iterator[str]:
 
 
 def forget_verdict(storage: Storage, name: str) -> None:
-    """Remove the verdict on a decision that was carried out."""
     records.remove(storage, [verdict_path(name)])
 
 
 def verdict_path(instant: str) -> str:
-    """Path of an instant's verdict."""
     return f"{VERDICTS_FOLDER}/{instant}.json"
 
 

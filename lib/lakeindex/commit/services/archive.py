@@ -104,9 +104,6 @@ class LsmArchive:
     who write one of the same number, one is told. A Parquet file that no manifest names is what a killed writer left,
     and gives way; so does a manifest that is not whole. When a level has ten files, they are merged into one of the
     next; the files of the newest manifests stay for their readers. Source: Hudi 1.2 ``LSMTimelineWriter``.
-
-    Attributes:
-        folder: the archive, relative to it.
     """
 
     storage: Storage
@@ -276,9 +273,6 @@ class LogArchive:
 
     It has one ``HoodieArchivedMetaEntry`` for each file of an instant, as Hudi writes it. The schema of the entries is
     the one that Hudi 0.15 puts into its log files; 1.2 reads them on a table of version 6.
-
-    Attributes:
-        folder: the archive, relative to it.
     """
 
     storage: Storage
@@ -310,7 +304,6 @@ class LogArchive:
         """Nothing is done: Hudi itself merges log files if its options say so."""
 
     def _newest_number(self) -> int:
-        """Number of the newest log file; 0 if there is none."""
         listed = self.storage.list_folder(self.folder).objects
         found = (_LOG.fullmatch(one.path.rpartition("/")[2]) for one in listed)
         return max((int(match["number"]) for match in found if match), default=0)
@@ -324,7 +317,6 @@ def archived_entry(storage: Storage, timeline: Timeline, instant: Instant, modif
     """The entry of one instant file. Content that cannot be read is left out: the entry then says when and what only.
 
     Args:
-        instant: the instant in the state of the file.
         modified_ms: when the file was written, milliseconds since the epoch.
     """
     entry: dict[str, Any] = {
@@ -432,7 +424,6 @@ class TimelineArchive(Protocol):
         """Put instants into the archive, durably; the path of what was written.
 
         Args:
-            timeline: the timeline, with their files.
             files: the instants in every state that has a file.
             seen: what was archived when they were chosen.
 
@@ -445,7 +436,6 @@ class TimelineArchive(Protocol):
 
 
 def archive_of(storage: Storage, layout: TimelineLayout) -> TimelineArchive:
-    """The archive of a table."""
     kind = LsmArchive if layout.has_completion_times else LogArchive
     return kind(storage, layout.archive_folder)
 
@@ -463,11 +453,7 @@ def archive_instants(
     """Archive instants, unless they are archived already, take them off the timeline, and merge what is in many files.
 
     Args:
-        lock: the table's, held.
         instants: completed ones of it.
-
-    Returns:
-        Paths of the files that were written to the archive.
 
     Raises:
         FencedError: another writer archives, or holds the lock.
@@ -525,7 +511,6 @@ class Archived:
     """Archiving that is done.
 
     Attributes:
-        plan: what went.
         logs: the log files that were written.
         strays: strays that were swept before.
         notes: what was done to other writers' instants.
@@ -545,8 +530,6 @@ def archive_table(
     Args:
         keep_commits: completed writes that stay on the timeline, 1 or more;
             not fewer than cleaning keeps, so that what can be read as of then can be named.
-        config: lease, waiting times, metadata table policy.
-        force: take other writers' pending instants for dead.
 
     Raises:
         PendingInstantError: a living writer of another kind is in flight.

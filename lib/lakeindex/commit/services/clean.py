@@ -92,7 +92,6 @@ class Cleaned:
 
     Attributes:
         instant: its instant; None if there was nothing to delete.
-        plan: what it deleted.
         finished: instants of cleans that somebody had left unfinished, and that were finished first.
         notes: what was done to other writers' instants.
     """
@@ -110,8 +109,6 @@ def clean_table(
 
     Args:
         keep_commits: completed writes whose files stay readable, 1 or more.
-        config: lease, waiting times, metadata table policy.
-        force: take other writers' pending instants for dead.
 
     Raises:
         PendingInstantError: a living writer of another kind is in flight.

@@ -96,7 +96,6 @@ def drop_metadata_table(
 
     Args:
         partitions: those that go; all, if none are named or ``files`` is among them.
-        config: lease and waiting times.
 
     Raises:
         MetadataTableError: it has no such partition.
@@ -123,10 +122,6 @@ def compact_metadata_table(
 
     None if there is no metadata table, nothing to compact, or a write is pending.
 
-    Args:
-        config: lease and waiting times.
-        force: take other writers' pending instants for dead.
-
     Raises:
         PendingInstantError: a living writer of another kind is in flight.
         LockTimeoutError: another writer holds the lock for too long.
@@ -141,10 +136,6 @@ def archive_metadata_table(
     """Archive what nobody needs of the metadata table's own timeline; the instants that went.
 
     Repeating it, after a kill too, does what is left to do.
-
-    Args:
-        config: lease and waiting times.
-        force: take other writers' pending instants for dead.
 
     Raises:
         MetadataTableError: the metadata table does not know of a commit.
@@ -166,11 +157,7 @@ def archive_metadata_table(
 
 
 def plan_metadata_archiving(view: MetadataView) -> tuple[Instant, ...]:
-    """What archiving would take of the metadata table's own timeline now, in time order; nothing is changed.
-
-    Args:
-        view: the metadata table now.
-    """
+    """What archiving would take of the metadata table's own timeline now, in time order; nothing is changed."""
     timeline = view.timeline
     writes = timeline.completed_writes
     compactions = sorted(one.time for one in writes if one.action == names.COMMIT)
@@ -268,9 +255,7 @@ def build_metadata_table(
     and there is made anew; readers have the old one until the new one is whole.
 
     Args:
-        config: lease and waiting times.
         partitions: those that are built; what a partition needs is built, too. None named: those that Hudi makes.
-        force: take other writers' pending instants for dead.
 
     Raises:
         MetadataTableError: there is one (and none was named), or something in its place, or it cannot be kept up.
@@ -306,9 +291,6 @@ def committed_files(found: Snapshot) -> dict[str, dict[str, int]]:
 
 def _wanted(properties: TableProperties, partitions: Sequence[str], *, named: bool) -> tuple[str, ...]:
     """What is to be built, in the order in which it is.
-
-    Args:
-        named: somebody named them.
 
     Raises:
         MetadataTableError: there is nothing to build, or what cannot be kept up.
@@ -373,7 +355,6 @@ class _Builder:
 
     @staticmethod
     def of(context: WriteContext, lock: TableLock, properties: TableProperties) -> _Builder:
-        """The builder of a table, as it is now."""
         found = snapshot(context.storage, context.table.load_timeline())
         version, layout = properties.version, properties.timeline_layout.version
         table = MetadataTable.of(context.storage, version, layout, tuple(GROUP_PREFIXES))

@@ -42,7 +42,6 @@ def rollback_instant(
     The batch that it committed may be committed again afterwards.
 
     Args:
-        config: lease, waiting times, metadata table policy.
         force: consider every pending instant of another writer dead.
 
     Raises:

@@ -208,10 +208,7 @@ def decoded_bytes(block: bytes) -> int:
 
 
 def beginning(block: bytes, size: int, codec: int) -> bytes:
-    """The first decoded bytes of a block; what is behind them is not looked at.
-
-    Args:
-        size: how many are wanted, at most.
+    """The first decoded bytes of a block, at most so many; what is behind them is not looked at.
 
     Raises:
         GZIP_ERROR: it is damaged.
@@ -221,11 +218,7 @@ def beginning(block: bytes, size: int, codec: int) -> bytes:
 
 
 def moved_block(block: bytes, previous: int) -> bytes:
-    """A block without checksums in another place.
-
-    Args:
-        previous: where the block before of its kind begins; -1 if there is none.
-    """
+    """A block without checksums in another place; ``previous``: as of :func:`format_block`."""
     magic, behind, decoded, _, kind, piece, encoded = _HEADER.unpack_from(block)
     return _HEADER.pack(magic, behind, decoded, previous, kind, piece, encoded) + block[_HEADER.size :]
 

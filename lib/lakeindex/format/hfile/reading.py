@@ -76,13 +76,9 @@ class Place(NamedTuple):
 class Keys(Protocol):
     """Keys in the order of their bytes, each once."""
 
-    def __len__(self) -> int:
-        """How many."""
-        ...
+    def __len__(self) -> int: ...
 
-    def __getitem__(self, number: int, /) -> bytes:
-        """One of them."""
-        ...
+    def __getitem__(self, number: int, /) -> bytes: ...
 
 
 class AskedBlock(NamedTuple):
@@ -128,10 +124,6 @@ class HFile:
     @staticmethod
     def open(size_bytes: int, read: ReadRange, source: str) -> HFile:
         """An HFile whose bytes are fetched when they are asked for: its end now, blocks later, neighbours together.
-
-        Args:
-            size_bytes: of the file.
-            read: fetches a range.
 
         Raises:
             TableCorruptError: it is damaged, or no HFile.
@@ -203,9 +195,6 @@ class HFile:
     def parts_in(self, place: Place, block: bytes, least_bytes: int) -> Sequence[Part]:
         """The same of a data block. One that is given as it is begins with the key that the index says.
 
-        Args:
-            least_bytes: as in :meth:`parts`.
-
         Raises:
             TableCorruptError: the block is damaged.
         """
@@ -217,9 +206,6 @@ class HFile:
     def lookup(self, keys: Keys) -> Iterator[Entry]:
         """The entries of some keys; only blocks that can hold one are fetched.
 
-        Args:
-            keys: those that are wanted.
-
         Raises:
             TableCorruptError: a block is damaged.
         """
@@ -229,9 +215,6 @@ class HFile:
 
     def asked_blocks(self, keys: Keys) -> Iterator[AskedBlock]:
         """The data blocks that can hold some keys; neighbours are fetched together.
-
-        Args:
-            keys: those that are wanted.
 
         Raises:
             TableCorruptError: a block is damaged.

@@ -68,11 +68,7 @@ def finish_hfile(
     """The bytes of an HFile with some data blocks.
 
     Args:
-        out: its data blocks.
-        schema: the Avro schema of the values, JSON.
         count: keys and values in them.
-        info: further facts about the file, by their names.
-        created_ms: when, milliseconds since the epoch.
     """
     out.flush()
     load_at, codec = out.size, out.codec
@@ -201,11 +197,7 @@ _READ_BYTES: Final = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class MergedHFile:
-    """An HFile.
-
-    Attributes:
-        entry_count: keys and values in it; without any, nobody needs the file.
-    """
+    """An HFile; without any entry nobody needs it."""
 
     data: bytes = field(repr=False)
     entry_count: int
@@ -217,8 +209,6 @@ def merge_hfile(base: HFile, changes: Sequence[Change], schema: str, *, block_by
     Args:
         base: the other one; its values are of the same schema.
         changes: what changes, in the order of the keys' bytes, each key once. A key that goes need not be there.
-        schema: the Avro schema of the values, JSON.
-        block_bytes: decoded size at which a data block that is written ends.
 
     Raises:
         TableCorruptError: a block of the other one is damaged.
