@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakeindex.metadata.metadata_table import GROUP_PREFIXES
 from tests.cli_support import lakeindex, validate
 
 
@@ -37,6 +38,12 @@ def test_from_building_to_dropping(table: Path) -> None:
     dropped = lakeindex("metadata", "drop", table, "--json")
     validate("metadata-drop", dropped.json)
     assert (dropped.json["dropped"], dropped.json["left"]) == (["files"], [])
+
+
+def test_every_partition_that_commits_keep_up_can_be_built(table: Path) -> None:
+    wanted = [text for name in GROUP_PREFIXES for text in ("--partition", name)]
+    built = lakeindex("metadata", "build", table, *wanted, "--json")
+    assert set(built.json["partitions"]) == set(GROUP_PREFIXES)
 
 
 def test_for_people(table: Path) -> None:
