@@ -28,7 +28,7 @@ def plan_batch(spec: RunSpec, runner: Runner, source: Source | None = None) -> R
     """What the run would do with every row, and to which files.
 
     The caller sees to it that what is written below the table goes elsewhere
-    (:func:`lakeindex.run.spec.writing_nothing`), and that the run folder is thrown away.
+    (:func:`lakeindex.tasks.stores.writing_nothing`), and that the run folder is thrown away.
 
     Returns:
         The summary that the run would have, without what only writing tells; with ``dry_run``.

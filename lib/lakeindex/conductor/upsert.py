@@ -177,11 +177,7 @@ def _look_up_stage(
 
 
 def nothing_to_do(spec: RunSpec, staged: StageRun) -> RunSummary:
-    """An empty batch is done, with nothing committed.
-
-    Raises:
-        InputError: nothing would be left of the table.
-    """
+    """An empty batch is done, with nothing committed. Raises: InputError: nothing would be left of the table."""
     if spec.operation is Operation.INSERT_OVERWRITE_TABLE:
         raise InputError(
             f"batch {spec.batch_id!r} has no row that could be stored, and would take the place of the whole table",

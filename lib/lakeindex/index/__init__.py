@@ -1,1 +1,1 @@
-"""The index types: one contract, one folder a kind."""
+"""The index types: one contract, a module a kind."""

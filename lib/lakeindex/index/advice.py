@@ -28,8 +28,6 @@ class Workload:
         updates: share of the keys that are in the table, 0 to 1.
         key_share: the key column's share of a file's bytes.
         uncached: files whose footers are not cached.
-        files_in_range: files whose key range holds a key of the batch.
-        files_updated: files that hold a key of the batch.
         files_filtered: files that range and filter leave.
     """
 

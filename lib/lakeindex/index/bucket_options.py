@@ -55,7 +55,6 @@ class BucketLayout:
     Attributes:
         count: buckets of a partition that no rule is about.
         rules: counts of others; the first that is found in the path.
-        key_rule: how a key is taken apart.
     """
 
     count: int
@@ -90,11 +89,7 @@ class BucketLayout:
 
 
 def layout_of(spec: IndexSpec) -> BucketLayout:
-    """The layout that is bound with a bucket index.
-
-    Raises:
-        OptionError: a text is not valid.
-    """
+    """The layout that is bound with a bucket index. Raises: OptionError: a text is not valid."""
     options = dict(spec.options)
     fields = tuple(name for name in options.get(FIELDS_OPTION, "").split(",") if name)
     rule = options.get(KEY_RULE_OPTION) or KeyRule.HUDI_1.value

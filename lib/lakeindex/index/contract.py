@@ -209,7 +209,7 @@ class Index(ABC):
         return ()
 
     def notes(self, config: WriteConfig) -> tuple[str, ...]:
-        """What whoever starts a run with it should know."""
+        """What the caller of a run with it should know."""
         del config
         return ()
 

@@ -30,18 +30,9 @@ class CostConstants:
 
     Attributes:
         stage: starting a stage: checkpoints, manifest.
-        file_in_scope: a file that is listed and pruned.
         footer: a footer that is read because it is not cached.
         request: a request to the store, beside the bytes.
-        key_located: a key whose file group is computed or looked up.
-        entry_read: an entry of a stored index that is read to find keys.
-        filter: a filter that is loaded.
-        filter_byte: its bytes, read and decoded.
-        pair_probed: a key probed in a filter.
         file_opened: a base file whose key column is read.
-        row_matched: a row of a key column, read and matched.
-        pair_verified: a candidate that is matched with a key column.
-        byte_rewritten: a byte of a base file that is written anew.
         requests_a_file: requests to open a base file and read its key column.
         key_share: the key column's share of a base file's bytes, where it is not known.
     """
@@ -73,18 +64,11 @@ class LookupLoad:
     """Counts of one look-up with one kind of index; expectations, so they need not be whole.
 
     Attributes:
-        keys: distinct keys of the batch.
         footers_read: footers that are not cached (of kinds that need them).
-        keys_located: keys that the index computes or looks up.
-        entries_read: entries of its store that are read for that.
         store_bytes: their bytes.
-        store_requests: requests to the store for that.
         filter_rows: rows of their files.
         pairs_probed: pairs after range pruning.
         pairs_verified: pairs after filters.
-        files_opened: files whose key column is read.
-        rows_matched: rows of those.
-        key_bytes: bytes of those key columns.
         footer_bytes: bytes of the footers read, of opened files too.
     """
 

@@ -16,11 +16,7 @@ from lakeindex.time_spent import loading
 
 
 def index_for(spec: IndexSpec) -> Index:
-    """The kind of an index, with what is bound to it.
-
-    Raises:
-        OptionError: what it needs is not installed.
-    """
+    """The kind of an index, with what is bound to it. Raises: OptionError: what it needs is not installed."""
     try:
         with loading():
             index: Index = importlib.import_module(spec.index_type.module).make_index(spec)
@@ -40,11 +36,7 @@ def built_index_for(spec: IndexSpec) -> StoredIndex | None:
 
 
 def stored_index_for(spec: IndexSpec) -> StoredIndex:
-    """The kind of an index that stores locations.
-
-    Raises:
-        OptionError: it stores none.
-    """
+    """The kind of an index that stores locations. Raises: OptionError: it stores none."""
     index = index_for(spec).stored
     if index is None:
         raise OptionError(

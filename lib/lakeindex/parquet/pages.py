@@ -26,8 +26,8 @@ _MOST_HEADER_BYTES: Final = 16 * 1024 * 1024
 
 
 class DamagedPagesError(OSError):
-    """Pages are not what was written. An OSError, as pyarrow's own:
-    who reads a file handles both alike, and names the file.
+    """Pages are not what was written. It is an OSError, as pyarrow's own errors are, because those who read a file
+    handle both alike, and name the file.
     """
 
 

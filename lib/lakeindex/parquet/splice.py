@@ -47,9 +47,7 @@ class ParquetParts:
     """A Parquet file whose column chunks can be copied.
 
     Attributes:
-        data: the whole file.
         footer: thrift bytes of its footer.
-        rows: rows of each row group.
         columns: path of each leaf column.
         headers: ``headers[row group][column]``: CRC-32 of the chunk's page headers; None where the file does not say.
         is_stored: it was read from a storage, not just encoded: nothing of it is believed unchecked.
@@ -80,11 +78,7 @@ class ParquetParts:
 
 
 def footer_bytes(data: Content) -> bytes:
-    """The thrift bytes of a file's footer.
-
-    Raises:
-        DamagedPagesError: there is none, or it is not what was written.
-    """
+    """The thrift bytes of a file's footer. Raises: DamagedPagesError: there is none, or it is not what was written."""
     size = len(data)
     tail = bytes(data[-_END_BYTES:])
     length = int.from_bytes(tail[:4], "little") if len(tail) == _END_BYTES and tail[4:] == _MAGIC else 0
@@ -249,7 +243,6 @@ class _Run:
         self._chunks: deque[ChunkOf] = deque()
 
     def takes(self, chunk: ChunkOf) -> bool:
-        """Whether the chunk is the next one of the file."""
         return chunk.source is self._source and chunk.text.start == self._stop
 
     def add(self, chunk: ChunkOf) -> None:

@@ -237,7 +237,6 @@ class _Values(Reader):
             self._taken = before
 
     def value(self, tree: exp.Expr, wanted: pa.DataType) -> Assigned:
-        """A value; a literal gets the type that is wanted."""
         while isinstance(tree, exp.Paren):
             (tree,) = self._parts(tree, "this")
         if self._is_literal(tree):

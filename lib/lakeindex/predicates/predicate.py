@@ -1,4 +1,4 @@
-"""A condition on rows, for who reads, deletes or updates: what Arrow computes, and what is known without reading rows.
+"""A condition on rows to read, delete or update: what Arrow computes, and what is known without reading rows.
 
 Pure: no storage and no table; :func:`predicate_of` takes the columns.
 """

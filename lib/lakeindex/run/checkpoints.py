@@ -50,9 +50,9 @@ _held: ContextVar[BoundedCache[memoryview | pa.Table] | None] = ContextVar("held
 
 @contextmanager
 def checkpoints_held() -> Iterator[None]:
-    """Hold the checkpoint files that are written in the body, small ones, and answer from there who reads them again.
+    """Keep the small checkpoint files that are written in the body in memory, and read them from there.
 
-    A run in one process reads what it has just written: on an object store each time with a request.
+    A run in one process reads what it has just written. On an object store each of these reads would be a request.
     """
     token = _held.set(BoundedCache(HELD_BYTES))
     try:

@@ -59,11 +59,7 @@ class InputColumns:
         return {_MARK: json.dumps(json_of(self))}
 
     def content(self) -> memoryview:
-        """The file's bytes, those that were keyed.
-
-        Raises:
-            InputChangedError: it is gone, or has other bytes.
-        """
+        """The file's bytes, those that were keyed. Raises: InputChangedError: it is gone, or has other bytes."""
         try:
             data = memoryview(storage_at(self.root).read(self.path))
         except ObjectNotFoundError as error:
@@ -221,7 +217,6 @@ def without_repeated(rows: pa.Table, stored: Mapping[str, str], of_input: InputC
 
 
 def _read(file: pq.ParquetFile, row_group: int, columns: Sequence[str] | None) -> pa.Table:
-    """Columns (None: all) of a row group of a staged file."""
     metadata = file.schema_arrow.metadata
     stored, of_input = json.loads(metadata[_STORED_AS]), input_columns_of(metadata)
     names = list(stored) if columns is None else columns
@@ -329,7 +324,6 @@ def read_together(some: Sequence[StagedRows]) -> list[pa.Table]:
 
 
 def _picked(table: pa.Table, rows: np.ndarray) -> tuple[pa.Table, np.ndarray]:
-    """A part of a table, without a copy if the rows are near each other, and their places in it."""
     first, stop = int(rows.min()), int(rows.max()) + 1
     if stop - first <= _DENSE * len(rows):
         return table.slice(first, stop - first), rows - first

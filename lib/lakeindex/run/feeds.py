@@ -32,7 +32,7 @@ class Feed:
     """Which changes a feed has.
 
     Attributes:
-        source: the table they are of; empty: nobody says, and it is applied whatever came before.
+        source: the table they are of; empty: unknown, and the feed is applied whatever came before.
         since: the point in time that it begins after; None: the beginning.
         until: the point in time that it reaches to, inclusive.
     """
@@ -43,7 +43,7 @@ class Feed:
 
     @property
     def batch_id(self) -> str | None:
-        """The batch that it is; None if nobody says."""
+        """The id of the batch that it is; None without a source."""
         if not self.source:
             return None
         return f"changes-{records.key_of(self.source)[:12]}-{self.since or 'start'}-{self.until}"
@@ -68,7 +68,6 @@ class Applied:
 
     Attributes:
         instant: the commit that did it; empty if there was nothing to commit yet.
-        until: the point in time of the source.
     """
 
     instant: str

@@ -154,7 +154,6 @@ def is_run_of(store: Storage, name: str, table_uri: str) -> bool:
 
 
 def _json(store: Storage, path: str) -> dict[str, Any]:
-    """The object in a file; empty if there is none."""
     try:
         found = json.loads(store.read(path))
     except (ObjectNotFoundError, ValueError, RecursionError):
@@ -284,8 +283,8 @@ def _drop_finished(store: Storage, table_uri: str, finished: Iterable[Finished])
 def sweep_runs(table_uri: str, checkpoints_uri: str, *, keep: int, days: float, now_ms: int) -> Swept:
     """Look into every folder: delete a table's finished runs beyond the newest, its dead ones, and emptied folders.
 
-    A run that failed leaves its checkpoints, so that a retry goes on from them, and its quarantine files,
-    for whoever mends the rows. Some day nobody will.
+    A run that failed leaves its checkpoints, so that a retry goes on from them, and its quarantine files, so that the
+    rows can be mended. After ``days`` neither is expected any more.
 
     Args:
         table_uri: the table whose runs are meant; those of others stay.

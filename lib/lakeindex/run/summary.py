@@ -266,7 +266,7 @@ def costs_of(cost: StageCost, spent: Spent) -> dict[str, int | float]:
     Args:
         spent: the time since the stage before.
     """
-    import numpy as np  # which who made the costs has loaded
+    import numpy as np  # loaded already where costs are made
 
     return {
         "seconds": cost.seconds,

@@ -53,14 +53,14 @@ def bind_for_write(table: Table, snapshot: Snapshot, config: WriteConfig) -> Tab
 
 
 def _stated(table: Table, snapshot: Snapshot, index_type: IndexType) -> Table:
-    """A bound table whose index somebody says that nobody had said yet: its paths say its rows' values from now on.
+    """A bound table with the index that is now stated for the first time: from now on its paths say its rows' values.
 
     Raises:
         OptionError: a row lies in another partition than its columns say.
     """
     binding = table.binding
     if binding is None or not table.has_only_found_index() or table.may_have_been_global():
-        return table  # under a global index paths say nothing, whoever says it
+        return table  # under a global index paths say nothing, even if it is stated
     spec = KeySpec.from_properties(table.key_properties())
     found = row_elsewhere(table, snapshot.base_files_all(), spec, written_schema(table, snapshot))
     if found is not None:

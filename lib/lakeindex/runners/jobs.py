@@ -118,7 +118,6 @@ def run_stage_job(stage: Stage | None, spec: RunSpec, *, local: bool = False) ->
     where run folders are refused nothing is written.
 
     Args:
-        stage: the stage, or None for all of them in one application.
         local: threads of this process do it; neither a JVM nor PySpark is needed.
     """
     show_warnings()

@@ -32,6 +32,5 @@ def jobs_folder(root: Path | None = None) -> Path:
 
 
 def dag_text(name: str) -> str:
-    """The text of a DAG file, one of :data:`DAG_FILES`."""
     packaged = _PACKAGE / "dags" / name
     return (packaged if packaged.is_file() else _CHECKOUT / "dags" / name).read_text(encoding="utf-8")

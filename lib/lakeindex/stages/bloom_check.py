@@ -178,7 +178,6 @@ def _cut(costs: Sequence[float], bins: int) -> list[range]:
 
 
 def probe_filters(task: ProbeTask) -> ProbeResult:
-    """Rows that each file's filter may hold."""
     folder = run_folder(task.spec)
     filters = _Filters(task)
     rows: list[tuple[int, int, int, bytes]] = []

@@ -135,7 +135,6 @@ def count_lines(located: pa.Table, part: int) -> list[tuple[int, ...]]:
 
 
 def _proposed(folder: RunFolder, parts: Sequence[Part]) -> dict[int, frozenset[tuple[object, ...]]]:
-    """What is proposed for each file: a line a chunk."""
     found: dict[int, set[tuple[object, ...]]] = defaultdict(set)
     for part in parts:
         table = folder.read_table(part)

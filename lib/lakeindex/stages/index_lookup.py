@@ -117,14 +117,13 @@ def index_lookup(spec: RunSpec, bound: BoundTable, staged: Manifest, runner: Run
 
 
 def _read_bytes(staged: Manifest, files: Sequence[BaseFile]) -> float:
-    """What who asks the index reads of the batch and of the checkpoint of files, about."""
+    """Bytes that asking the index reads of the batch and of the checkpoint of files, about."""
     return _KEYS_SHARE * sum(part.bytes for part in staged.parts("staged")) + _FILE_BYTES * len(files)
 
 
 def _ask(
     spec: RunSpec, facts: TableFacts, batch: AskedBatch, runner: Runner, store: StoreRef | None, files: Part
 ) -> tuple[AskResult, ...]:
-    """Ask the index about every chunk of the staged batch; ``files`` is the checkpoint of the files in scope."""
     if not batch.files:
         return ()
     packs = pack([float(chunk.rows) for chunk in batch.chunks], runner.slots * 2)

@@ -298,7 +298,6 @@ def _found_in(task: VerifyTask, deciding: _Deciding, files: Sequence[_Asked], mo
 
 
 def _pairs(record: Mapping[str, Any]) -> int:
-    """Pairs of a line of ``candidates`` or ``ranges``."""
     return int(record["pairs"] if "pairs" in record else record["to_row"] - record["from_row"])
 
 
@@ -328,7 +327,6 @@ def _matched(task: VerifyTask, deciding: _Deciding, files: Sequence[_Asked]) -> 
 
 
 def _values(files: Sequence[_Asked], name: str, groups: Iterable[tuple[int, int]]) -> list[pa.Array]:
-    """A column of these (place of the file, row group), an array a row group."""
     found = []
     for place, some in groupby(groups, lambda one: one[0]):
         found += files[place][0].of(name, [group for _, group in some])
@@ -336,7 +334,6 @@ def _values(files: Sequence[_Asked], name: str, groups: Iterable[tuple[int, int]
 
 
 def _located(task: VerifyTask, deciding: _Deciding, found: Sequence[_Found]) -> pa.Table:
-    """The locations of what was found, with their fates."""
     found = [one for one in found if len(one.row)]
     schema = arrow_schema(LOCATIONS)
     if not found:
@@ -479,7 +476,6 @@ def verify_keys(
 def _carry(
     attempt: _Attempt, before: VerifiedBefore, same: dict[int, int], proposed: Sequence[Part]
 ) -> tuple[VerifyResult, ...]:
-    """Locations in files that are as they were."""
     now = set(same.values())
     spec = attempt.spec
     pairs = sum(one.pairs for one in _work(spec, attempt.files, proposed)[0] if one.file.number in now)
@@ -543,7 +539,6 @@ def _manifest(
 def _work(
     spec: RunSpec, files: list[LookupFile], proposed: Sequence[Part]
 ) -> tuple[list[FileCandidates], dict[int, set[int]]]:
-    """What each file has to verify, and the chunks that are needed for it."""
     folder = run_folder(spec)
     parts: dict[int, list[Part]] = {}
     used: dict[int, set[int]] = {}

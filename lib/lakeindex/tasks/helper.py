@@ -24,7 +24,9 @@ _OBJECTS: Final = 50_000
 
 def serve(pipe: Connection) -> None:
     """Do what comes through a pipe: first what the work needs is loaded, then tasks. Does not return."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; who started this one decides
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # a terminal sends it to all; the process that started this one decides
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(pipe, messages), daemon=True).start()
     pickle.loads(messages.get())  # noqa: S301 - of the process that started this one
@@ -40,9 +42,9 @@ def serve(pipe: Connection) -> None:
 
 
 def _listen(pipe: Connection, messages: queue.SimpleQueue[bytes]) -> None:
-    """Hand over what comes. When nothing more can come this process ends, in the middle of a task, too: who started it
-    has died, and does not finish what it does either. (A process that was forked from that one may keep the other end
-    open, so its parent is asked for, too.)
+    """Hand over what comes. When nothing more can come this process ends, even in the middle of a task: the process
+    that started it has died, and does not finish its own work either. (A process that was forked from that one may
+    keep the other end open, so the parent's id is compared, too.)
     """
     parent = os.getppid()
     try:
@@ -61,5 +63,5 @@ def _answer(message: bytes) -> bytes:
         return pickle.dumps((Answer.DONE, function(task)))
     except LakeIndexError as error:
         return pickle.dumps((Answer.REFUSED, error))
-    except Exception:  # noqa: BLE001 - done again by who asked, where it is raised as it is
+    except Exception:  # noqa: BLE001 - the asking process does it again, where it is raised as it is
         return pickle.dumps((Answer.NOT_DONE, None))

@@ -127,8 +127,6 @@ class Helpers:
         """Start as many as a step of so many files is worth, beside those that there are.
 
         Args:
-            files: base files that the step reads or writes.
-            slots: tasks that it does at once.
             function: does them; a helper loads it first.
         """
         processes = min(slots, self._most or slots, current_bound() // HELPER_BYTES)

@@ -150,7 +150,7 @@ def held_by(task: Any) -> int:
 class MemoryGate:
     """Lets tasks begin, first come first served, when what they will hold fits beside what others hold.
 
-    One that is larger than the bound begins when nobody holds anything.
+    A task that is larger than the bound begins when no other holds anything.
     """
 
     def __init__(self) -> None:

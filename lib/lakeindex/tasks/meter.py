@@ -69,7 +69,6 @@ class Meter:
             self._count = self._count + count
 
     def add_tasks(self, costs: Sequence[StageCost]) -> None:
-        """Count tasks that were mapped, and what they read and wrote."""
         with self._mutex:
             for cost in costs:
                 self._count = self._count + cost.io
@@ -77,7 +76,6 @@ class Meter:
                 self._peak_bytes = max(self._peak_bytes, cost.peak_bytes)
 
     def cost(self, seconds: float) -> StageCost:
-        """What was counted so far, in so many seconds."""
         with self._mutex:
             peak = max(self._peak_bytes, peak_resident_bytes())
             return StageCost(seconds, self._count, tuple(self._task_seconds), peak)

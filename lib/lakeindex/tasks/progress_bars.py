@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 _UNSEEN: Final = ("CI", "AIRFLOW_CTX_DAG_ID")
-"""Variables of who looks at no bar, whatever the output is."""
+"""Variables of environments in which nobody looks at a bar, whatever the output is."""
 _LATE_SECONDS: Final = 0.5
 _EACH_SECONDS: Final = 0.2
 
@@ -141,7 +141,6 @@ def is_terminal(stream: Any) -> bool:
 
 
 def _in_notebook() -> bool:
-    """Whether this process is the kernel of a notebook."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return getattr(shell, "kernel", None) is not None

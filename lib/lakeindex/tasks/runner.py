@@ -81,8 +81,8 @@ def do_task(
     """Run one task under a meter of its own; what runners call on the executing side.
 
     Args:
-        share: memory it may hold, in bytes; None: as much as who calls.
-        options: of the stores that it opens; None: those of who calls.
+        share: memory it may hold, in bytes; None: the share of the caller.
+        options: of the stores that it opens; None: those of the caller.
     """
     meter = Meter()
     token = _meter.set(meter)
@@ -117,7 +117,7 @@ def run_tasks(runner: Runner, function: Callable[[T], R], tasks: Sequence[T], ti
 
 
 def for_work(runner: Runner, work_bytes: float, config: WriteConfig, files: int = 0) -> Runner:
-    """Who runs a map that reads about so many bytes: a small one is done sooner than a job of Spark's is started.
+    """The runner for a map that reads about so many bytes: a small one is done sooner than a job of Spark's is started.
 
     Args:
         work_bytes: that the map reads, about.

@@ -98,7 +98,6 @@ def _small_files(candidates: Sequence[FillCandidate], config: WriteConfig) -> li
 
 
 def _take(pieces: list[InsertPiece], rows: int) -> tuple[list[InsertPiece], list[InsertPiece]]:
-    """The first ``rows`` rows of the pieces, and what is left."""
     taken: list[InsertPiece] = []
     rest: list[InsertPiece] = []
     for piece in pieces:

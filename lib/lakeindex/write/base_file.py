@@ -38,8 +38,6 @@ class EncodedFile:
 
     Attributes:
         tail: its last bytes, the footer among them.
-        chunks_copied: column chunks that were copied as bytes.
-        row_group_rows: rows of each row group.
         key_entries: what the footer says of the keys.
     """
 

@@ -33,11 +33,7 @@ _SIGN_AND_REST = {32: (np.int32, np.int32(0x7FFFFFFF)), 64: (np.int64, np.int64(
 
 
 def check_orderable(kind: pa.DataType, name: str) -> None:
-    """Refuse an ordering field whose values have no order.
-
-    Raises:
-        SchemaMismatchError: of a list, struct or map.
-    """
+    """Refuse an ordering field whose values have no order. Raises: SchemaMismatchError: of a list, struct or map."""
     if pa.types.is_nested(kind):
         raise SchemaMismatchError(
             f"ordering field {name!r} is {kind}, and such values have no order",
@@ -76,7 +72,6 @@ def are_older(fields: Iterable[tuple[pa.Array, pa.Array]]) -> npt.NDArray[np.boo
 
 
 def _whole_numbers(values: pa.Array) -> pa.Array:
-    """Whole numbers that are ordered like the floats."""
     whole, rest = _SIGN_AND_REST[values.type.bit_width]
     numbers = values.fill_null(0.0).to_numpy(zero_copy_only=False).copy()
     numbers[np.isnan(numbers)] = np.nan  # one NaN, without a sign

@@ -242,7 +242,6 @@ class ForeignSlice(_Slice):
 
 @lru_cache(maxsize=64)
 def _schema_bytes(schema: pa.Schema, config: WriteConfig) -> bytes:
-    """The Parquet schema of base files that are written so."""
     return encoded_parts([], file_schema_of(schema), config).schema
 
 

@@ -151,7 +151,6 @@ class Changes:
     inserts: StoredRows
 
     def in_file_order(self) -> Changes:
-        """The same, with positions that ascend."""
         updates, positions = self.updates, self.update_positions
         if not bool((positions[1:] > positions[:-1]).all()):
             order = np.argsort(positions, kind="stable")

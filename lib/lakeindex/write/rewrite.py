@@ -60,11 +60,7 @@ class NewFile:
 
     @property
     def encoded(self) -> EncodedFile:
-        """What was made, when it was.
-
-        Raises:
-            InvariantError: not all pieces were taken.
-        """
+        """What was made, when it was. Raises: InvariantError: not all pieces were taken."""
         if self._encoded is None:
             raise InvariantError("a base file was used before it was whole", culprit=self.work.new.file_name)
         return self._encoded
@@ -127,7 +123,6 @@ class _Planned:
 
     @property
     def is_recoded(self) -> bool:
-        """Every column is encoded anew."""
         return self.recoded or self.inserts > 0 or len(self.sources) > 1
 
     def joined(self, other: _Planned) -> _Planned:
@@ -261,11 +256,9 @@ class _Work:
         return [number for number, one in enumerate(self.plan) if one.updated and not one.is_recoded]
 
     def patches(self) -> list[tuple[int, Patch]]:
-        """Row groups that are patched, with their numbers in the plan."""
         return [(number, self._patch(number)) for number in self._patched]
 
     def recodes(self) -> list[tuple[int, Recode]]:
-        """What is recoded, likewise."""
         return [(number, self._recode(number)) for number, one in enumerate(self.plan) if one.is_recoded]
 
     def _patch(self, number: int) -> Patch:

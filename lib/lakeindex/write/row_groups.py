@@ -102,7 +102,6 @@ class Recode:
     """Row groups that are encoded anew, all columns.
 
     Attributes:
-        rewrite: as of :class:`Patch`.
         new: the new file; its ``first_row`` is where they begin in it.
         old: an old file of ours and its row groups that are decoded, or rows of another; None if all rows are new.
         changes: what to replace, drop and add; positions count from the first old row.
@@ -182,7 +181,6 @@ def _patched_alike(patches: Sequence[Patch], wanted: Sequence[str], coded: froze
 
 
 def _stamps(patches: Sequence[Patch], counts: Sequence[int]) -> dict[str, pa.Array]:
-    """What updated rows say of the commit."""
     rows = np.concatenate([one.places + one.first_row for one in patches])
     tasks = np.repeat([one.rewrite.new.task for one in patches], counts)
     instant = patches[0].rewrite.new.instant
@@ -224,11 +222,7 @@ def _encoded_alike(
 
 
 def recoded(recodes: Sequence[Recode]) -> list[list[GroupOf]]:
-    """The row groups of each of these.
-
-    Raises:
-        InvariantError: other rows came out than were planned.
-    """
+    """The row groups of each of these. Raises: InvariantError: other rows came out than were planned."""
     found: list[list[GroupOf]] = [[] for _ in recodes]
     ours = [number for number, one in enumerate(recodes) if isinstance(one.old, tuple)]
     new = [number for number, one in enumerate(recodes) if one.old is None]

@@ -266,11 +266,7 @@ class HBaseRows:
 
 
 def row_key(key: str) -> bytes:
-    """The row of a record key.
-
-    Raises:
-        InputError: HBase cannot have such a row.
-    """
+    """The row of a record key. Raises: InputError: HBase cannot have such a row."""
     encoded = key.encode()
     if not 0 < len(encoded) <= LONGEST_KEY:
         raise InputError(
@@ -315,7 +311,6 @@ class HBaseAddress:
     """Where the Thrift server is, and how long to wait for it.
 
     Attributes:
-        connect_seconds: longest wait for a connection.
         retry_seconds: how long a call is repeated before it is given up.
     """
 

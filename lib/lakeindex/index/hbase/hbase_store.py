@@ -1,7 +1,7 @@
 """HBASE: locations in an HBase table, laid out as Hudi 0.15 does it, so that both can share one.
 
 HBase cannot change in the same moment as the table. So a row counts only if its instant does, everything but new keys
-is written after the commit, from the change log, and whoever comes next goes on where a dead writer stopped. A row
+is written after the commit, from the change log, and the next writer goes on where a dead one stopped. A row
 whose instant does not count says nothing about where its key is: the key is looked for in the files (*unknown*), which
 is slower and never wrong. What is written is read back, and written again if it is not there.
 """
@@ -108,11 +108,7 @@ class IndexMarker:
 
     @staticmethod
     def decode(text: bytes, table: str) -> IndexMarker:
-        """Back from what is stored.
-
-        Raises:
-            HBaseTableError: it is not what :meth:`encode` makes.
-        """
+        """Back from what is stored. Raises: HBaseTableError: it is not what :meth:`encode` makes."""
         try:
             found = json.loads(text)
             tuples = {name: tuple(map(str, found[name])) for name in ("generations", "prepared", "applied")}
@@ -137,10 +133,10 @@ class MarkerRow:
         return None if cell is None else IndexMarker.decode(cell[0], self._rows.client.table)
 
     def change(self, do: Callable[[IndexMarker | None], IndexMarker]) -> IndexMarker:
-        """Change it; ``do`` is asked again if somebody else changed it meanwhile.
+        """Change it; ``do`` is called again if another writer changed it meanwhile.
 
         Raises:
-            WriteConflictError: somebody else always was first.
+            WriteConflictError: other writers were first in every try.
         """
         for _ in range(_MARKER_TRIES):
             cell = self._rows.marker(COLUMN)
@@ -156,11 +152,7 @@ class MarkerRow:
         )
 
     def stamp_of(self, name: str) -> int:
-        """The time stamp of a delta; given to it now if it has none.
-
-        Raises:
-            HBaseTableError: the marker is gone.
-        """
+        """The time stamp of a delta; given to it now if it has none. Raises: HBaseTableError: the marker is gone."""
         known = self.read()
         if known is not None and name in known.stamps:
             return known.stamps[name]

@@ -282,11 +282,7 @@ class ChangeLog:
         return self._read_whole(lambda instants: Completed.of(timeline, instants))
 
     def load(self, completed: Completed) -> LogState:
-        """Read the log.
-
-        Raises:
-            IndexDamagedError: a file of it is damaged.
-        """
+        """Read the log. Raises: IndexDamagedError: a file of it is damaged."""
         return self._read_whole(lambda _: completed)
 
     def _read_whole(self, judge: Callable[[frozenset[str]], Completed]) -> LogState:
@@ -397,7 +393,7 @@ class ChangeLog:
 
     def tidy(self, keep: int = 2) -> None:
         """Delete what older builds left: all but the newest ``keep`` of them,
-        and deltas folded into those that stay. Who built since has tidied, too.
+        and deltas folded into those that stay. A later build has tidied, too.
         """
         numbers = self._built_numbers()
         for number in numbers[:-keep]:
@@ -483,7 +479,6 @@ def is_in_force(storage: Storage, view: LogView) -> bool:
 
 
 def _numbers_in(storage: Storage, folder: str) -> list[int]:
-    """Numbers of all that was built and is still recorded, ascending."""
     listed = storage.list_folder(folder).objects
     names = (one.path.rpartition("/")[2] for one in listed)
     numbers = (n.removeprefix(_BUILT).removesuffix(SUFFIX) for n in names if n.startswith(_BUILT))

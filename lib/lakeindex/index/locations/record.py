@@ -79,11 +79,7 @@ class RecordStore:
         return None if self._shards is None else self._view.generation
 
     def build(self, generation: str, entries: Iterable[pa.Table]) -> int:
-        """Make a new set of shards beside those that are there.
-
-        Raises:
-            InvariantError: a key is there twice.
-        """
+        """Make a new set of shards beside those that are there. Raises: InvariantError: a key is there twice."""
         return sum(self._build(generation, (_shard_rows(table) for table in entries), self._context.expected_rows).rows)
 
     def retire(self, keep: str | None) -> None:

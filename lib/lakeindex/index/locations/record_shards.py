@@ -157,7 +157,7 @@ class RowGroups:
         return self._file.metadata.metadata or {}
 
     def read(self, row_group: int) -> pa.Table:
-        """Key, partition and file id of a row group; kept for who asks next."""
+        """Key, partition and file id of a row group; kept for the next that asks."""
         mark = (*self._mark, row_group)
         table = _decoded.get(mark)
         if table is None:
@@ -431,11 +431,7 @@ class ShardBuilder:
             self._bytes = 0
 
     def finish(self) -> Shards:
-        """Write the shards and their list.
-
-        Raises:
-            InvariantError: a key is there twice.
-        """
+        """Write the shards and their list. Raises: InvariantError: a key is there twice."""
         counts = []
         for shard, held in enumerate(self._held):
             tables = [*(self._read(path) for path in self._spilled[shard]), *held]

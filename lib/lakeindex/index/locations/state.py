@@ -308,7 +308,6 @@ def read_entries(task: FeedTask) -> pa.Table:
 
 
 def write_entries(root: str, name: str, number: int, entries: pa.Table) -> str:
-    """Keep one piece of everything below ``root``; its path."""
     sink = pa.BufferOutputStream()
     pq.write_table(entries, sink, compression="zstd")
     path = f"index/{name}/{number:05d}.parquet"

@@ -103,11 +103,7 @@ class StoredIndex(Index):
 
     @abstractmethod
     def open(self, context: StoreContext) -> LocationStore | VolatileStore:
-        """The store of one table.
-
-        Raises:
-            StorageError: it cannot be reached; nothing was written.
-        """
+        """The store of one table. Raises: StorageError: it cannot be reached; nothing was written."""
 
     def arrange(self, delta: pa.Table, context: StoreContext) -> Sequence[pa.Table]:
         """The row groups in which a delta, sorted by key, is kept in the log; by default one.

@@ -1,12 +1,12 @@
 """The index that the metadata table keeps of a table, Hudi's record index, where the table has one.
 
-It is a store of locations, beside the log of nobody. Nothing is built, applied or caught up, and nobody tells it of a
+It is a store of locations without a change log. Nothing is built, applied or caught up, and it is not told of a
 commit: committing keeps it up. It is believed if the metadata table was told of every commit, and if its form is that
 of the table's index: a record for a key in the whole table, or in each partition. A partition of the table that has
-files and no file group in a partitioned index is damage, and no partition without keys.
+files and no file group in a partitioned index is damage, not a partition without keys.
 
-Our own store of the same type is not asked then, nor told. Should the partition go, that store is behind by what was
-committed meanwhile, sees it by the names of the files, and reads them.
+Our own store of the same type is neither asked then, nor told. If the partition is dropped, that store lacks what was
+committed meanwhile; it sees that by the names of the files, and reads them.
 """
 
 from __future__ import annotations
@@ -116,9 +116,9 @@ class MetadataRecordStore:
 
     @contextmanager
     def refusing_if_dropped(self) -> Iterator[None]:
-        """What is read here counts if the properties name the index afterwards: who drops it takes it off there first,
-        then removes its files one by one. A key is looked for by the number of file groups, and is nowhere if some of
-        them, or the newest logs, are gone.
+        """What is read in the body counts only if the properties still name the index afterwards. A drop takes it off
+        the properties first, then removes its files one by one. While some file groups, or the newest logs, are gone,
+        stored keys are not found.
         """
         try:
             yield

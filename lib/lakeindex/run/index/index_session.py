@@ -174,7 +174,7 @@ class StoreRef:
 
 
 class IndexSession:
-    """The index of one run. This one is of a kind that keeps nothing: there is nothing to open, and nobody to tell."""
+    """The index of one run. This one is of a kind that keeps nothing: there is nothing to open or to tell."""
 
     keeps_changes = False
     """Whether it is to be told what a commit changes."""
@@ -190,7 +190,7 @@ class IndexSession:
         return None
 
     def runner_for(self, work_bytes: float) -> Runner:
-        """Who asks it, if about so many bytes are read for that."""
+        """The runner that asks it, if about so many bytes are read for that."""
         return for_work(self._runner, work_bytes, self._spec.config)
 
     def prepare(self, snapshot: Snapshot, instant: str, written: Sequence[CoveredFile], parts: Sequence[Part]) -> None:

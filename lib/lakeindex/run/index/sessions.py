@@ -28,11 +28,7 @@ def session_for(spec: RunSpec, facts: TableFacts, runner: Runner) -> IndexSessio
 
 
 def stored_session(spec: RunSpec, facts: TableFacts, runner: Runner) -> StoredSession:
-    """The session of an index that is built.
-
-    Raises:
-        OptionError: the index stores nothing.
-    """
+    """The session of an index that is built. Raises: OptionError: the index stores nothing."""
     from lakeindex.run.index.stored_session import StoredSession
 
     return StoredSession(spec, facts, runner, stored_index_for(facts.index))

@@ -139,7 +139,6 @@ class Lists:
 
 
 def _by_file(table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the base files, ascending, and the columns of their rows."""
     numbers = table.column("file").to_numpy()
     order = np.argsort(numbers, kind="stable")
     return numbers[order], np.array([table.column(name).to_numpy()[order] for name in _LOCATED], np.int64)
@@ -330,7 +329,7 @@ def unreadable(file: BaseFile, error: Exception) -> TableCorruptError:
 
 
 def _changes(task: WriteTask, lists: Lists, starts: np.ndarray | None) -> tuple[Changes, pa.Table]:
-    """What to change, and the keys that leave the slice (rows of a delta; only if somebody wants to know).
+    """What to change, and the keys that leave the slice (rows of a delta; only if the index is told of them).
 
     Args:
         starts: where the row groups of the old slice start.
@@ -470,7 +469,6 @@ def _is_time(schema: pa.Schema, name: str) -> bool:
 
 
 def _is_coarse(keys: KeySpec, kind: PartitionKind) -> bool:
-    """Whether a partition is a month, or more."""
     options = keys.time_options
     return kind is PartitionKind.TIMESTAMP and options is not None and "d" not in options.output_format
 

@@ -567,11 +567,7 @@ def expected_record_bytes(spec: RunSpec, looked_up: LookedUp, files: Sequence[Lo
 
 
 def check_all_found(spec: RunSpec, tags: Tags) -> None:
-    """Rows that are in the table are found there.
-
-    Raises:
-        InvariantError: the index does not know one of them.
-    """
+    """Rows that are in the table are found there. Raises: InvariantError: the index does not know one of them."""
     missing = tags.ignored_missing + (tags.inserts if spec.change is Change.UPDATE else 0)
     if spec.chosen is not None and missing:
         raise InvariantError(

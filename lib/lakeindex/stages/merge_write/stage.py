@@ -382,7 +382,6 @@ class MergeAttempt:
         )
 
     def _staged_bytes(self, planned: PlannedSlice) -> int:
-        """Decoded bytes of the batch's rows that go into a slice."""
         counters = self._looked_up.staged.counters
         # New rows get all columns, whatever the batch has.
         rows = planned.updates + planned.inserts * len(self._facts.schema) // len(self._facts.staged)

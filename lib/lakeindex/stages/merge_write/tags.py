@@ -170,11 +170,7 @@ class Copies:
         )
 
     def check(self, files: Sequence[LookupFile]) -> None:
-        """Make sure that the batch writes no key that is stored more than once.
-
-        Raises:
-            InvariantError: it does.
-        """
+        """Make sure that the batch writes no key that is stored more than once. Raises: InvariantError: it does."""
         if self.example is None:
             return
         key, numbers = self.example

@@ -166,7 +166,6 @@ def _arrow(split: Split, limit: int) -> Iterator[pa.Table]:
 
 
 def _is_whole(split: Split, limit: int) -> bool:
-    """Whether a Parquet file is read with one request."""
     return split.decoded_bytes <= limit and split.last_row_group is None
 
 

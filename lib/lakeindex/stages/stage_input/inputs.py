@@ -274,11 +274,7 @@ def _split(file: InputFile, wanted: InputFormat) -> list[Split]:
 
 
 def parquet_footer(file: InputFile) -> pq.FileMetaData:
-    """The footer of a Parquet file of the batch.
-
-    Raises:
-        InputError: it cannot be read.
-    """
+    """The footer of a Parquet file of the batch. Raises: InputError: it cannot be read."""
     try:
         return pq.ParquetFile(StorageFile(storage_at(file.root), file.path, file.size_bytes)).metadata
     except (pa.ArrowException, OSError) as error:

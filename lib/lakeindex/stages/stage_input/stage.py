@@ -82,9 +82,6 @@ Bounds: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...]]
 def splits_apart(splits: Sequence[Split], keys: KeySpec, wanted: InputFormat, *, is_global: bool) -> frozenset[int]:
     """Numbers of the splits whose lookup keys lie apart from those of all others.
 
-    Args:
-        is_global: the lookup key is the record key alone.
-
     Returns:
         None of them unless every split has bounds: Parquet with statistics, no nulls among the fields,
         keys that are texts or numbers of one length, partition paths that are made of the values themselves.
@@ -112,7 +109,6 @@ def splits_apart(splits: Sequence[Split], keys: KeySpec, wanted: InputFormat, *,
 
 
 def _row_groups(split: Split, footer: pq.FileMetaData) -> list[pq.RowGroupMetaData]:
-    """Those of the split that have rows."""
     stop = footer.num_row_groups if split.last_row_group is None else split.last_row_group
     groups = (footer.row_group(number) for number in range(split.first_row_group, stop))
     return [group for group in groups if group.num_rows]

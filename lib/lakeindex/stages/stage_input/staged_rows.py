@@ -299,11 +299,7 @@ def stage_rows(
 
 
 def refuse_doubled(spec: RunSpec, facts: TableFacts, rows: pa.Table) -> None:
-    """Nothing, unless each key has to be there once: some of these rows have one key.
-
-    Raises:
-        InputError: it has.
-    """
+    """Nothing, unless each key has to be there once: some of these rows have one key. Raises: InputError: it has."""
     if spec.operation is not Operation.BULK_INSERT:
         return
     lookup = combining_of(spec, facts).lookup

@@ -358,12 +358,10 @@ def _parsing(form: CsvFormat, ragged: Callable[[pa.csv.InvalidRow], str] | None 
 
 
 def _single_chunks(rows: pa.Table) -> list[pa.Table]:
-    """Tables of one record batch each; one at least."""
     return [pa.Table.from_batches([batch]) for batch in rows.to_batches()] or [rows]
 
 
 def _typed(rows: pa.Table, ragged: Mapping[int, str], known: dict[str, pa.DataType]) -> pa.Table:
-    """Texts of known columns as values, and rows that have no values beside them."""
     columns, problems = [], _Problems(rows.num_rows, ragged)
     for name, column in zip(rows.column_names, rows.columns, strict=True):
         kind = known.get(name)

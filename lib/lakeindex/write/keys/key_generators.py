@@ -319,7 +319,6 @@ class KeyGenerator:
         return pc.if_else(problem.is_valid(), _NO_TEXT, path), problem
 
     def _level(self, batch: pa.Table | pa.RecordBatch, field: str, kind: PartitionKind) -> tuple[pa.Array, pa.Array]:
-        """One level of the path and why it is missing (else null)."""
         column = column_at(batch, field)
         prefix = f"{field}=" if self.spec.hive_style else ""
         encode = escape_partition_value if self.spec.url_encode else str

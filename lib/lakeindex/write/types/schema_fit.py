@@ -165,11 +165,7 @@ def fit_batch(
 
 
 def refuse_feed(new: Collection[str]) -> None:
-    """Columns that a table has not must not be those of a feed of changes.
-
-    Raises:
-        SchemaMismatchError: they are.
-    """
+    """Columns that a table has not must not be those of a feed of changes. Raises: SchemaMismatchError: they are."""
     if CHANGE_TYPE in new:
         raise SchemaMismatchError(
             f"the batch has column {CHANGE_TYPE!r}: it is a feed of changes, and its deletes are no rows to store",
