@@ -8,7 +8,7 @@ from lakeindex.api.table import LakeTable
 from lakeindex.commit.services.archive import archive_table, archived_lately
 from lakeindex.commit.services.clean import clean_table
 from lakeindex.commit.services.rollback import rollback_instant
-from lakeindex.errors import TimelineChangedError
+from lakeindex.errors import StorageError, TimelineChangedError
 from lakeindex.format.java_properties import format_properties, parse_properties
 from lakeindex.model import Instant
 from lakeindex.options.types import Version10, WriteConfig
@@ -56,7 +56,7 @@ class Versioned:
 
 @pytest.fixture(params=[8, 9, 10])
 def versioned(request: pytest.FixtureRequest) -> Versioned:
-    return Versioned(request.node.name.partition("[")[0], request.param)
+    return Versioned(request.node.name.replace("[", "-").rstrip("]"), request.param)
 
 
 def test_instants_and_completions_are_unique_and_grow(versioned: Versioned) -> None:
@@ -110,23 +110,31 @@ def test_a_completed_commit_is_taken_back_under_the_name_it_has(versioned: Versi
     assert verdict.completion_time is not None, "who finds its file put again later knows its name"
 
 
-def test_a_commit_put_again_while_it_is_taken_back_goes(versioned: Versioned) -> None:
-    """A stalled publisher wakes between the listing of the timeline and the deletions."""
+@pytest.mark.parametrize("was_listed", [True, False])
+def test_a_commit_put_again_while_it_is_taken_back_goes(versioned: Versioned, was_listed: bool) -> None:
+    """A stalled publisher wakes between the listing of the timeline and the deletions; the rollback may be begun."""
     versioned.upsert("a")
     taken = versioned.upsert("a", "b")
     path = next(one.path for one in versioned.store.list(".hoodie/timeline") if f"{taken}_" in one.path)
     data = versioned.store.read(path)
-    versioned.store.delete(path)
+
+    def stops(call: Call) -> Fault | None:
+        return Fault.ERROR if call.name == "delete" and call.path.startswith("x/") else None
 
     def wakes(call: Call) -> Fault | None:
-        if call.name == "delete" and call.path.endswith(".commit"):
+        if call.path.endswith(".rollback.inflight"):
             versioned.store.hook = None
             versioned.store.write(path, data)
         return None
 
-    versioned.store.write(path, data)
+    if not was_listed:
+        versioned.store.hook = stops
+        with pytest.raises(StorageError):
+            rollback_instant(versioned.opened(), taken, CONFIG)
+        assert path not in {one.path for one in versioned.store.list(".hoodie/timeline")}
     versioned.store.hook = wakes
-    rollback_instant(versioned.opened(), taken, CONFIG)
+    rollback_instant(versioned.opened(), taken, CONFIG, force=True)
+    assert versioned.store.hook is None
     assert versioned.opened().load_timeline().find(taken) == ()
 
 
