@@ -53,11 +53,7 @@ class Source(Protocol):
 
 
 class ChosenBatch:
-    """A batch of rows of the table: it is another one when the table has moved.
-
-    Args:
-        coming: the rows that come, if the chosen ones are replaced.
-    """
+    """Rows of the table as a batch, and those that come if they are replaced: another one when the table has moved."""
 
     def __init__(self, spec: RunSpec, coming: FoundInputs | None, source: Source, runner: Runner) -> None:
         self.looked_up: LookedUp | None = None

@@ -68,7 +68,6 @@ def delete_partitions(spec: RunSpec, chooser: Chooser | None = None) -> RunSumma
     """Replace all file groups of some partitions, or of all, by nothing.
 
     Args:
-        spec: the run; ``partitions`` says which.
         chooser: says it instead.
 
     Returns:

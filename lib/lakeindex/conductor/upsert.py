@@ -258,11 +258,7 @@ class Batch(Protocol):
 
 @dataclass
 class GivenBatch:
-    """A batch that the caller has given: it stays what it is.
-
-    Attributes:
-        looked_up: stages 2 to 4, if they ran.
-    """
+    """A batch that the caller has given: it stays what it is. ``looked_up``: stages 2 to 4, if they ran."""
 
     spec: RunSpec
     runner: Runner

@@ -56,11 +56,7 @@ class FileFacts:
 
 @dataclass(frozen=True, slots=True)
 class FileGroups:
-    """Live file groups in scope.
-
-    Attributes:
-        numbers: group -> number of its live file.
-    """
+    """Live file groups in scope; ``numbers``: group -> number of its live file."""
 
     numbers: Mapping[Group, int]
 
@@ -81,11 +77,7 @@ class FileSlices:
 
 
 class FilesInScope:
-    """Live files in which keys may be; made once, asked about chunk after chunk.
-
-    Args:
-        partition: the partition of all of them; None: they are of any.
-    """
+    """Live files in scope, of one partition or (None) of any; made once, asked about chunk after chunk."""
 
     def __init__(self, files: Sequence[FileFacts], partition: str | None = None) -> None:
         self.files = tuple(files)

@@ -140,21 +140,13 @@ def cost_of(load: LookupLoad, constants: CostConstants, *, has_filters: bool) ->
 
 
 def entries_of(rows: float, keys: float) -> tuple[float, float]:
-    """Entries, and their bytes, that a store of sorted shards reads to find keys.
-
-    Args:
-        rows: rows of the files in scope, each an entry.
-    """
+    """Entries, and their bytes, that a store of sorted shards reads to find keys; each of ``rows`` is an entry."""
     entries = _ENTRY_GROUP * touched(max(rows / _ENTRY_GROUP, 1.0), keys) if rows else 0.0
     return min(entries, rows), min(entries, rows) * _ENTRY_BYTES
 
 
 def hit_chance(pairs: float, true_share: float) -> float:
-    """Chance that a file holds at least one key of its pairs.
-
-    Args:
-        true_share: share of pairs that are true, 0 to 1.
-    """
+    """Chance that a file holds at least one key of its pairs, of which a share (0 to 1) is true."""
     if pairs <= 0:
         return 0.0
     return float(1.0 - (1.0 - min(max(true_share, 0.0), 1.0)) ** pairs)

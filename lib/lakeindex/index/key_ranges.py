@@ -132,7 +132,6 @@ def prune(keys: StringArray, ranges: Sequence[KeyRange], pruner: Pruner = Pruner
 
     Args:
         keys: the chunk's keys, sorted by UTF-8 bytes (ascending, duplicates allowed), none null.
-        ranges: one a file.
         pruner: how; the answer does not depend on it.
     """
     rows = len(keys)

@@ -80,10 +80,6 @@ class ColumnChunk:
 def column_chunks(raw: bytes, column: int, row_groups: int) -> list[ColumnChunk] | None:
     """Chunks of one column, by row group.
 
-    Args:
-        raw: thrift bytes of a footer.
-        column: which leaf column.
-
     Returns:
         None if the bytes are not a footer of so many row groups.
     """
@@ -142,9 +138,6 @@ class FooterText:
 
 def footer_text(raw: bytes, columns: int, row_groups: int) -> FooterText | None:
     """Where the parts of a footer stand.
-
-    Args:
-        raw: thrift bytes of a footer.
 
     Returns:
         None if the bytes are not such a footer.

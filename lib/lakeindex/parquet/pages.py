@@ -38,7 +38,6 @@ class WalkedChunk:
     Attributes:
         headers_crc: CRC-32 of the page headers, one behind the other.
         without_crc: pages that have no checksum.
-        problem: what is wrong with them; None if nothing is.
     """
 
     headers_crc: int
@@ -56,11 +55,7 @@ class WalkedChunk:
 
 
 class ChunkWalk:
-    """Walks a chunk whose bytes come in pieces.
-
-    Args:
-        checks_bodies: compare the bodies with their checksums.
-    """
+    """Walks a chunk whose bytes come in pieces."""
 
     def __init__(self, *, checks_bodies: bool = True) -> None:
         self._checks = checks_bodies

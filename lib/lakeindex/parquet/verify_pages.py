@@ -23,7 +23,6 @@ class VerifiedPages:
 
     Attributes:
         without_crc: pages whose body has no checksum.
-        problems: what is wrong, by row group and column.
     """
 
     pages: int

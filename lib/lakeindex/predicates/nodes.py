@@ -55,11 +55,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of one column.
-
-    Attributes:
-        function: ``lower``, ``upper`` or ``length``.
-    """
+    """One of the functions ``lower``, ``upper`` and ``length`` of a column."""
 
     function: str
     argument: Operand
@@ -77,11 +73,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """A sum, difference, product or quotient of numbers; null where one side is.
-
-    Attributes:
-        operator: ``+``, ``-``, ``*`` or ``/``.
-    """
+    """A sum, difference, product or quotient (``+ - * /``) of numbers; null where one side is."""
 
     operator: str
     left: Operand
@@ -94,12 +86,7 @@ Operand: TypeAlias = Column | Call | Number | Arithmetic
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """A column and a value.
-
-    Attributes:
-        value: as it is compared.
-        scalar: the value as Arrow computes with it.
-    """
+    """A column and a value; ``scalar`` is the value as Arrow computes with it."""
 
     operand: Operand
     how: Comparison

@@ -62,11 +62,7 @@ class Predicate:
         return kind
 
     def may_match(self, facts: Facts) -> bool:
-        """Whether a row that agrees with the facts can be chosen; True wherever that is not known.
-
-        Args:
-            facts: what is known of columns, in the units of :attr:`type_of`.
-        """
+        """Whether a row that agrees with the facts (in units of :attr:`type_of`) can be chosen; True if unknown."""
         if self.node is not None:
             return may_be_true(self.node, facts)
         return _may_match(self.expression, self.schema, self._guarantees(facts))

@@ -81,11 +81,7 @@ class RowConditions:
         return deletes, ~deletes & ~_holds(self.update_if, {OLD: old, NEW: new}, rows)
 
     def inserts(self, new: Columns, rows: int) -> Mask:
-        """Whether rows whose keys are not stored are inserted: bool [rows].
-
-        Args:
-            new: their values, in the types of the table.
-        """
+        """Whether rows (``new``, in the table's types) whose keys are not stored are inserted: bool [rows]."""
         return np.ones(rows, np.bool_) if self.insert_if is None else _holds(self.insert_if, {NEW: new}, rows)
 
 

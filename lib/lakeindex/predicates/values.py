@@ -329,11 +329,7 @@ def in_decimals(
 
 
 def quotient(one: pc.Expression, other: pc.Expression, divisor: pa.DataType) -> pc.Expression:
-    """One number divided by another; null if that is zero, as DuckDB and Spark's SQL (not ANSI) have it.
-
-    Args:
-        divisor: type of ``other``.
-    """
+    """``one`` / ``other`` of type ``divisor``; null if that is zero, as DuckDB and Spark's SQL (not ANSI) have it."""
     nothing = pc.scalar(pa.scalar(None, divisor))
     return pc.divide_checked(one, pc.if_else(other == pc.scalar(pa.scalar(0, divisor)), nothing, other))
 

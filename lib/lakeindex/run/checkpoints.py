@@ -99,12 +99,7 @@ def table_of(rows: Sequence[Sequence[Any]], columns: Mapping[str, str]) -> pa.Ta
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One checkpoint file.
-
-    Attributes:
-        path: relative to the checkpoints' root.
-        digest: of its bytes.
-    """
+    """One checkpoint file; ``path`` is relative to the checkpoints' root."""
 
     path: str
     rows: int
@@ -145,11 +140,7 @@ class Manifest:
 
 
 class RunFolder:
-    """Reads and writes the checkpoints of one run.
-
-    Args:
-        store: the checkpoints' root.
-    """
+    """Reads and writes the checkpoints of one run, below the checkpoints' root ``store``."""
 
     def __init__(self, store: Storage, run_id: str) -> None:
         self.store = store

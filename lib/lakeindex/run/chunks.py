@@ -270,8 +270,6 @@ class StagedRows:
 
     Attributes:
         chunks: those that are named, by number.
-        chunk: number of each row's chunk.
-        row: number of each row in it.
         empty: no rows, of the batch's columns.
     """
 

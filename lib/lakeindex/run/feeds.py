@@ -64,11 +64,7 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """How far a source is applied.
-
-    Attributes:
-        instant: the commit that did it; empty if there was nothing to commit yet.
-    """
+    """How far a source is applied, and by which commit; empty if there was nothing to commit yet."""
 
     instant: str
     until: str

@@ -206,11 +206,7 @@ _MOST_NAMED: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What became of the folders below a root.
-
-    Attributes:
-        left: folders that are no runs of the table, as far as can be told.
-    """
+    """What became of the folders below a root; ``left`` are no runs of the table, as far as can be told."""
 
     dropped: int = 0
     left: tuple[str, ...] = ()

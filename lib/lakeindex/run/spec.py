@@ -39,7 +39,6 @@ class ChosenRows:
     """Which rows are changed, and how.
 
     Attributes:
-        change: what is done with them.
         text: the condition as messages show it.
         values: of an update, names of columns and what digests of their new values are made of; in the order given.
     """
@@ -57,11 +56,7 @@ class ChosenRows:
 
 
 def is_chosen(run_id: str, path: str) -> bool:
-    """Whether a file of the batch holds chosen rows of the table, and not rows that a caller has given.
-
-    Args:
-        path: of the file, below the root of the run folders.
-    """
+    """Whether a file of the batch (path below the run folders) holds chosen rows of the table, not given ones."""
     return path.startswith(f"{run_id}/{CHOSEN_FOLDER}/")
 
 

@@ -261,11 +261,7 @@ class RunSummary(JsonResult):
 
 
 def costs_of(cost: StageCost, spent: Spent) -> dict[str, int | float]:
-    """A stage's cost as its manifest holds it, by the names that :class:`StageSummary` has for it.
-
-    Args:
-        spent: the time since the stage before.
-    """
+    """A stage's cost as its manifest holds it, by the names of :class:`StageSummary`; spent: since the last stage."""
     import numpy as np  # loaded already where costs are made
 
     return {

@@ -63,11 +63,7 @@ _OPTIONS = (
 
 
 def stage_command(stage: Stage | None, run: StageJob) -> click.Command:
-    """The command of a job.
-
-    Args:
-        stage: the stage, or None for all of them in one application.
-    """
+    """The command of a job: of a stage, or (None) of all of them in one application."""
 
     @click.command(name=str(stage or "upsert"))
     def command(runner: str, **given: Any) -> None:

@@ -69,11 +69,7 @@ class AppendEntries(StatefulProcessor):
 
 
 class KeyedState:
-    """The state of one index, in a folder that Spark can write to.
-
-    Args:
-        folder: path or URL of the folder, as Spark's file systems know it.
-    """
+    """The state of one index, in a folder (path or URL, as Spark's file systems know it) that Spark can write to."""
 
     def __init__(self, session: SparkSession, folder: str, settings: StateSettings) -> None:
         self._session = session

@@ -22,11 +22,7 @@ DAG_FILES: Final = (
 
 
 def jobs_folder(root: Path | None = None) -> Path:
-    """The folder with the jobs.
-
-    Args:
-        root: a project's folder, whose own ``jobs`` go first if it has them.
-    """
+    """The folder with the jobs: that of the project in ``root`` if it has one."""
     own = [root / "jobs"] if root is not None else []
     return next((folder for folder in (*own, _PACKAGE / "jobs") if (folder / _PROBE).is_file()), _CHECKOUT / "jobs")
 

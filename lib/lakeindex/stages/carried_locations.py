@@ -40,7 +40,6 @@ class VerifiedBefore:
     Attributes:
         files: the ``files`` checkpoint that it was done with.
         proposed: parts of the candidates, or ranges.
-        located: parts of what was found.
     """
 
     files: tuple[LookupFile, ...]
@@ -55,7 +54,6 @@ class CarryTask:
     Attributes:
         numbers: numbers of the files, before and now.
         pairs: pairs that were verified before, to be counted.
-        number: of the part that is made.
     """
 
     spec: RunSpec

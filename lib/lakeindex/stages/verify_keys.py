@@ -68,9 +68,7 @@ class LookAgain:
     """What was proposed and what was found.
 
     Attributes:
-        candidates: parts of what the store proposed.
         searched: parts that list the keys it could not say anything about: they were looked for everywhere already.
-        located: parts of what was found.
     """
 
     spec: RunSpec

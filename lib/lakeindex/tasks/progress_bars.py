@@ -82,11 +82,7 @@ def _bar(title: str, done: int, total: int) -> str:
 
 
 class LateProgress:
-    """Another progress, as soon as work has taken some time: what is done in a moment shows nothing.
-
-    Args:
-        after: seconds.
-    """
+    """Another progress, as soon as work has taken ``after`` seconds: what is done in a moment shows nothing."""
 
     def __init__(self, shown: Progress, after: float = _LATE_SECONDS) -> None:
         self._shown = shown

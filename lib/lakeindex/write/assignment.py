@@ -44,11 +44,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class FillCandidate:
-    """A file group that may take new rows.
-
-    Attributes:
-        is_rewritten: it is rewritten anyway, so filling it costs no extra copy.
-    """
+    """A file group that may take new rows; one that is rewritten anyway costs no extra copy."""
 
     file: BaseFile
     is_rewritten: bool

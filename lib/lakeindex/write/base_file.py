@@ -34,12 +34,7 @@ _NO_ROWS = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class EncodedFile:
-    """A base file that was made.
-
-    Attributes:
-        tail: its last bytes, the footer among them.
-        key_entries: what the footer says of the keys.
-    """
+    """A base file that was made; ``tail`` are its last bytes, the footer among them."""
 
     size: int
     tail: bytes

@@ -160,11 +160,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """What is merged into one file slice.
-
-    Attributes:
-        stored: how many rows of the old slice there are; 0 if there is none.
-    """
+    """What is merged into one file slice; ``stored``: rows of the old slice, 0 if there is none."""
 
     stored: int
     changes: Changes

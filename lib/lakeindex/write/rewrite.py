@@ -46,9 +46,6 @@ _BYTES_AT_ONCE: Final = 256 * 1024 * 1024
 class NewFile:
     """A base file that is made while its pieces are taken, which can be done once.
 
-    Args:
-        old: the file that it replaces; None: it is new.
-
     Raises:
         InvariantError: while it is made: the parts do not fit together.
     """

@@ -19,11 +19,7 @@ _NO_COLUMNS = pa.schema([])
 
 @dataclass(frozen=True, slots=True)
 class VirtualKeys:
-    """How keys of stored rows are made.
-
-    Attributes:
-        schema: the table's columns; a column that is not there keeps the type of the file.
-    """
+    """How keys of stored rows are made; a column that is not in ``schema`` keeps the type of the file."""
 
     spec: KeySpec
     schema: pa.Schema = field(default=_NO_COLUMNS, repr=False)

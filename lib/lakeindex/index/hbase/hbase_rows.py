@@ -70,8 +70,6 @@ class HBaseRows:
     """Rows of one HBase table. Not for use by several threads at once.
 
     Args:
-        get_batch: rows of one get.
-        put_batch: rows of one put.
         rate: bound of rows a second, if there is one.
     """
 
@@ -308,11 +306,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class HBaseAddress:
-    """Where the Thrift server is, and how long to wait for it.
-
-    Attributes:
-        retry_seconds: how long a call is repeated before it is given up.
-    """
+    """Where the Thrift server is, how long to wait for it, and how long a call is repeated before it is given up."""
 
     host: str
     port: int
@@ -386,11 +380,7 @@ atexit.register(_pool.close_all)
 
 @dataclass(frozen=True, slots=True)
 class HBaseClient:
-    """A client of one table; any thread may use it.
-
-    Attributes:
-        table: name of the table (``namespace:name`` outside the default one), for messages.
-    """
+    """A client of one table (``namespace:name`` outside the default namespace); any thread may use it."""
 
     address: HBaseAddress
     table: str

@@ -176,11 +176,7 @@ class MarkerRow:
 
 
 class RowWriter:
-    """Writes rows and sees that they stand.
-
-    Args:
-        verify: read back what was written.
-    """
+    """Writes rows and sees that they stand."""
 
     def __init__(self, rows: HBaseRows, marker: MarkerRow, completed: Completed, *, verify: bool) -> None:
         self._rows = rows

@@ -98,7 +98,6 @@ class Built:
     Attributes:
         number: counts up; the greatest is in force.
         generation: names the store's content.
-        folded: deltas that are part of it.
     """
 
     number: int
@@ -163,9 +162,6 @@ def instant_of(name: str) -> str:
 def catch_up_name(instant: str | None, names: Iterable[str]) -> str:
     """A new name of a delta that was read from files of commits up to an instant;
     it comes after all deltas of that instant.
-
-    Args:
-        instant: the newest completed write; None if there is none.
     """
     at = instant or BEFORE_ALL
     numbers = (n.partition(_CAUGHT_UP)[2].partition("-")[0] for n in names if instant_of(n) == at)

@@ -57,7 +57,6 @@ class _Log:
 
     Attributes:
         files: their rows; row group = shard.
-        ranking: what they say of each other.
     """
 
     deltas: tuple[Delta, ...]

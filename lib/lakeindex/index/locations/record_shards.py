@@ -92,11 +92,7 @@ def split(table: pa.Table, shards: int) -> list[pa.Table]:
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """What was built.
-
-    Attributes:
-        rows: rows of each shard; one without rows has no file.
-    """
+    """What was built: the rows of each shard; one without rows has no file."""
 
     folder: str
     rows: tuple[int, ...]
@@ -346,7 +342,6 @@ def merged(
     """A shard with its changes, row group by row group, sorted.
 
     Args:
-        base: row groups of the shard, of ``SHARD_SCHEMA``.
         changes: of :func:`newest`.
         void: file groups whose entries in the shard do not count.
     """
@@ -403,11 +398,7 @@ def _in_row_groups(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 class ShardBuilder:
-    """Makes all shards of a generation from entries in any order, holding one shard and a bounded rest in memory.
-
-    Args:
-        by_partition: a key is another one in each partition.
-    """
+    """Makes all shards of a generation from entries in any order, holding one shard and a bounded rest in memory."""
 
     def __init__(self, storage: Storage, folder: str, shards: int, *, by_partition: bool) -> None:
         self._storage = storage

@@ -106,11 +106,7 @@ class StoredIndex(Index):
         """The store of one table. Raises: StorageError: it cannot be reached; nothing was written."""
 
     def arrange(self, delta: pa.Table, context: StoreContext) -> Sequence[pa.Table]:
-        """The row groups in which a delta, sorted by key, is kept in the log; by default one.
-
-        Args:
-            delta: of :data:`DELTA_SCHEMA`.
-        """
+        """The row groups in which a delta (:data:`DELTA_SCHEMA`), sorted by key, is kept in the log; by default one."""
         del context
         return [delta]
 

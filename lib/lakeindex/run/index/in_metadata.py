@@ -54,7 +54,6 @@ class MetadataRecordStore:
     """Locations of record keys.
 
     Attributes:
-        view: the metadata table; it has a record index.
         by_partition: keys are unique in their partition only.
         now: the metadata table as the table's properties say now.
     """

@@ -197,8 +197,6 @@ class IndexSession:
         """A commit is about to be made.
 
         Args:
-            snapshot: what the commit was planned on.
-            written: the files it writes.
             parts: what it changes, checkpoint files of ``DELTA_SCHEMA``.
         """
 
@@ -230,11 +228,7 @@ class IndexSession:
 def uncovered(
     files: Sequence[BaseFile], coverage: Mapping[Group, CoveredFile], partitions: Collection[str] | None
 ) -> tuple[tuple[BaseFile, ...], tuple[Group, ...]]:
-    """Live files whose keys an index does not know, and covered file groups that are no more.
-
-    Args:
-        partitions: the partitions in scope; None: all of the table.
-    """
+    """Live files whose keys an index does not know, and covered file groups that are no more; None: everywhere."""
     live = {(f.partition_path, f.file_id) for f in files}
     missing = []
     for file in files:

@@ -329,11 +329,7 @@ def unreadable(file: BaseFile, error: Exception) -> TableCorruptError:
 
 
 def _changes(task: WriteTask, lists: Lists, starts: np.ndarray | None) -> tuple[Changes, pa.Table]:
-    """What to change, and the keys that leave the slice (rows of a delta; only if the index is told of them).
-
-    Args:
-        starts: where the row groups of the old slice start.
-    """
+    """What to change, and the keys that leave the slice (rows of a delta; only if the index is told of them)."""
     folder = run_folder(task.spec)
     empty = _empty_rows(task, folder)
 

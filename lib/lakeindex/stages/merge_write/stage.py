@@ -231,11 +231,7 @@ class _Merged:
 
 
 class MergeAttempt:
-    """One attempt at the merge, against one snapshot.
-
-    Args:
-        looked_up: stages 1 to 4, against the snapshot.
-    """
+    """One attempt at the merge, against one snapshot, on which stages 1 to 4 (``looked_up``) were done."""
 
     def __init__(
         self,

@@ -97,12 +97,7 @@ def incomplete_rows(
 
 
 def write_bad_rows(folder: RunFolder, path: str, rows: pa.Table, why: pa.Array) -> BadRows:
-    """Write staged rows into a quarantine file, with what is wrong with each.
-
-    Args:
-        path: beginning of the file's name.
-        rows: the rows as they were staged, one at least.
-    """
+    """Write staged rows, one at least, into a quarantine file ``path*``, with what is wrong with each."""
     example = rows.column(STAGED_KEY)[0].as_py(), why[0].as_py()
     table = rows.drop_columns([STAGED_PARTITION, STAGED_KEY, STAGED_OP]).append_column(REASON, why)
     return BadRows(table.num_rows, (folder.write_table(path, table),), example)
@@ -223,12 +218,7 @@ class Tags:
     copies: Copies = NO_COPIES
 
     def counted_in(self, summary: RunSummary, found: Sequence[FoundLine], set_aside: int) -> RunSummary:
-        """A summary with the rows of the batch by fate.
-
-        Args:
-            summary: without them.
-            set_aside: rows that were found and are bad ones.
-        """
+        """``summary`` with the rows of the batch by fate; ``set_aside`` of those that were found are bad ones."""
         copies, unmet = self.copies, sum(one.unmet for one in found) - self.copies.unmet + self.unmet
         ignored = sum(one.ignored for one in found) - copies.ignored - set_aside
         return replace(

@@ -44,10 +44,8 @@ class SpilledPiece:
     """Rows of one bucket in a spilled object.
 
     Attributes:
-        start: where the piece begins.
         length: bytes of it.
         decoded_bytes: what its rows take in memory.
-        digest: of its bytes.
     """
 
     bucket: int
@@ -60,12 +58,7 @@ class SpilledPiece:
 
 @dataclass(frozen=True, slots=True)
 class HeldPiece:
-    """Rows of one bucket in memory.
-
-    Attributes:
-        number: what the rows are held by.
-        decoded_bytes: what they take, about.
-    """
+    """Rows of one bucket in memory; ``decoded_bytes`` is about what they take."""
 
     bucket: int
     number: int

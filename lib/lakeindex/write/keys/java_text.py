@@ -289,12 +289,7 @@ _FRACTION_ZEROS: Final = "0{1,2}$"
 
 
 def timestamp_text(array: pa.Array, zone: dt.tzinfo) -> pa.Array:
-    """Text of each timestamp; null where it is null.
-
-    Args:
-        array: timestamps of any unit.
-        zone: of the JVM that the keys were made in.
-    """
+    """Text of each timestamp, of any unit, in the zone of the JVM that the keys were made in; null where it is null."""
     whole = np.asarray(array.cast(pa.int64()).fill_null(0))
     local = _milliseconds(whole, array.type.unit)
     local = local + _offsets(local, zone)

@@ -208,11 +208,7 @@ class JodaParser:
         self._expression = re.compile("".join(parts), re.IGNORECASE)
 
     def parse(self, text: str, zone: dt.tzinfo | None) -> tuple[int, dt.tzinfo] | None:
-        """Milliseconds since the epoch and the text's zone; None if the text does not fit.
-
-        Args:
-            zone: zone of texts that name no offset; None: UTC.
-        """
+        """Milliseconds since the epoch and the text's zone, else ``zone`` (None: UTC); None if it does not fit."""
         match = self._expression.fullmatch(text)
         if match is None:
             return None

@@ -69,7 +69,6 @@ class Lacking:
     """What can be done about columns that a batch lacks.
 
     Attributes:
-        names: the columns that it has.
         deciding: columns that it cannot lack: of the record key, the partition path, the ordering.
         updates: it may be a partial update; else its rows are stored whole.
     """

@@ -57,7 +57,6 @@ def type_problem(source: pa.DataType, target: pa.DataType, *, inside: bool = Fal
     """Why values of a type cannot become those of another; None if a safe cast may be tried.
 
     Args:
-        source: the batch's.
         inside: whether this is a part of a list, struct or map, whose values :func:`value_problem` does not look at.
     """
     source = plain_type(source)
