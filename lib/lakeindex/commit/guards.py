@@ -1,4 +1,4 @@
-"""Checks before a commit: is every file what its writer says, and is what the plan rests on still so?
+"""Checks before a commit: that every file is what its writer says, and that what the plan rests on still holds.
 
 Files are looked at before the lock is taken, the rest inside it, by ``GUARDS`` in their order. File groups are compared
 by listing the partitions that are written to: the live slice of every group that is rewritten must still be the one
@@ -53,7 +53,7 @@ def accept_inserts(files: Sequence[BaseFile]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PublishGuards:
-    """What the caller knows better.
+    """What the caller knows of the snapshot that its plan was made on.
 
     Attributes:
         rechecks: look into the base files committed since the snapshot, in this order.
@@ -83,7 +83,6 @@ class Since:
     Attributes:
         timeline: as it is now.
         snapshot_time: the newest write of the snapshot; None if it had none.
-        given: what the caller knows better.
         commit: what is about to be committed; None before anything is written.
     """
 
@@ -142,11 +141,7 @@ def check_files_match(plan: RunPlan, commit: CommitMetadata, expected: Sequence[
 
 
 def check_groups(since: Since) -> None:
-    """Every file group that the plan rewrites or replaces is as it was read.
-
-    Raises:
-        WriteConflictError: one moved, was replaced, or is being clustered.
-    """
+    """Every file group that the plan rewrites or replaces is as it was read."""
     plan, now = since.plan, snapshot(since.storage, since.timeline)
     read = [(one.partition_path, one.file_id, one.previous) for one in plan.planned]
     if plan.replacement is not None:
@@ -187,11 +182,8 @@ def check_untouched(since: Since) -> None:
 def check_not_overwritten(since: Since) -> None:
     """Nobody took rows away, as a whole partition, from where the plan writes.
 
-    What the batch found there, and left as it is or is about to change, is gone: a row that was ignored for being late
-    would be none now. Rows that were only put into other files are all there.
-
-    Raises:
-        WriteConflictError: somebody did.
+    The rows that the batch was compared with are gone then: a row that was ignored as late would not be late now. Rows
+    that were only put into other files are all still there.
     """
     written = {one.partition_path for one in since.plan.planned}
     for instant, metadata in since.commits.items():
@@ -204,11 +196,7 @@ def check_not_overwritten(since: Since) -> None:
 
 
 def check_index(since: Since) -> None:
-    """The index in force is the one that the plan was made by: no rescaling was committed, nor taken back.
-
-    Raises:
-        WriteConflictError: it is another one.
-    """
+    """The index in force is the one that the plan was made by: no rescaling was committed, nor taken back."""
     times = index_change_times(since.storage)
     now = newest_in_force(since.timeline, times)
     then = max((time for time in times if since.was_in_force(time)), key=comparable, default=None)
@@ -283,15 +271,11 @@ GUARDS: Final = (
     check_index,
     check_rechecks,
 )
-"""What must hold for a plan to be committed, in the order in which it is looked at."""
+"""What must hold for a plan to be committed, in the order in which it is looked at; each raises WriteConflictError."""
 
 
 def files_of_commits(timeline: Timeline, commits: Mapping[Instant, CommitMetadata]) -> tuple[BaseFile, ...]:
-    """The newest base file of every file group that these commits wrote.
-
-    Raises:
-        TableCorruptError: a commit names what is no base file.
-    """
+    """The newest base file of every file group that these commits wrote. Raises: TableCorruptError."""
     newest: dict[tuple[str, str], BaseFile] = {}
     replaced: set[tuple[str, str]] = set()
     for instant, metadata in commits.items():

@@ -6,7 +6,7 @@ writer cannot overwrite what holds now. An entry counts while its instant is par
 anybody, and outlives archiving.
 
 Writing the entry is what tells the world that a commit stands; from then on nobody withdraws it.
-Who has to withdraw one creates the entry as ``withdrawn`` first: of the two, one wins.
+Whoever has to withdraw a commit creates the entry as ``withdrawn``: one of the two entries wins.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Before anybody writes: what others left half-done is finished, one way or the other. Always under the lock.
 
-Every instant of ours that is not tidied up has a claim. Its verdict says what to do: committed is rolled
-forward, rolled back is rolled back to the end. Without a verdict, a living run's instant is left alone, and a
-dead one's is decided now.
+Every instant of ours that is not tidied up has a claim. Its verdict says what to do: what is committed is made visible,
+and a rollback is carried to its end. Without a verdict, a living run's instant is left alone, and a dead one's is
+decided now.
 
 Writers of other kinds leave pending instants, too; those that show no sign of life for too long are rolled back.
 """
@@ -81,9 +81,7 @@ def is_dead_foreign(context: WriteContext, timeline: Timeline, instant: Instant)
 
 
 def _signs_of_life(storage: Storage, timeline: Timeline, instant: Instant) -> Iterator[int]:
-    """When each file of a pending write was last written, milliseconds since the epoch;
-    what is asked cheaply comes first.
-    """
+    """When each file of a pending write was last written, milliseconds since the epoch; the cheap ones first."""
     states = (InstantState.REQUESTED, InstantState.INFLIGHT)
     paths = [heartbeat_path(instant.time), *(timeline.path(replace(instant, state=state)) for state in states)]
     for path in paths:
@@ -351,8 +349,8 @@ def _settle(context: WriteContext, time: str) -> Verdict | None:
 
 
 def _verdict_of(context: WriteContext, timeline: Timeline, time: str) -> Verdict | None:
-    """What the verdict on a commit of ours said that stands, from the commit itself;
-    None for others, and archived ones.
+    """The verdict on a commit of ours that stands, made again from the commit itself; None for others, and archived
+    ones.
     """
     found = timeline.completed_write(time)
     if found is None:

@@ -251,8 +251,6 @@ class RunPlan:
     Attributes:
         digest: digest of what is written where.
         generation: which plan of the run it is, from 1.
-        token: unique to the plan.
-        replacement: what is taken out of the table; None for a plain commit.
     """
 
     instant: str

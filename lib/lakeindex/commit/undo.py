@@ -56,8 +56,8 @@ def request_service(context: WriteContext, timeline: Timeline, action: str, plan
 
 
 def settle_service(context: WriteContext, timeline: Timeline, instant: Instant, data: bytes) -> None:
-    """Create a later file of a service's instant, unless an earlier try has.
-    It is durable then, and so are those before it, and what was deleted beside them.
+    """Create a later file of a service's instant, unless an earlier try has. It is durable then, and so are those
+    before it, and what was deleted beside them.
     """
     path = timeline.path(instant)
     records.settle(context.storage, path, data)

@@ -1,4 +1,4 @@
-"""Turns: writers of the same file groups work one after the other, instead of all at once and all but one in vain.
+"""Turns: writers of the same file groups work one after the other; at once, all but one would work in vain.
 
 ``.hoodie/.lakeindex/turns/<number>.json``: a writer that knows which file groups it is going to change takes the next
 number (create-if-absent), and waits while a living writer with a smaller one is going to change one of them, too.

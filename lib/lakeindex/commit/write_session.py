@@ -351,8 +351,8 @@ class WriteSession:
             return find_done(context, self._run, timeline)
 
     def take_turn(self, scope: TurnScope) -> bool:
-        """Wait while others change what this run is going to change;
-        whether there were any. See :mod:`lakeindex.commit.write_queue`.
+        """Wait while others change what this run is going to change; whether there were any. See
+        :mod:`lakeindex.commit.write_queue`.
         """
         return self._turn.take(scope)
 
@@ -419,8 +419,8 @@ class WriteSession:
         Args:
             commit: stats of all files, and the schema.
             expected: the files as they were written.
-            guards: what the caller knows better of the snapshot.
-            summary: JSON text for who asks for the same batch again.
+            guards: what the caller knows of the snapshot.
+            summary: JSON text that a later run of the same batch gets.
 
         Returns:
             The instant that committed the batch: the plan's, or another run's of the same batch,
@@ -500,11 +500,7 @@ class WriteSession:
         return self._plan
 
     def _secure_files(self, plan: RunPlan, expected: Sequence[ExpectedFile]) -> None:
-        """The data files are there as they were written, and stay.
-
-        Raises:
-            WriteConflictError: their instant was rolled back.
-        """
+        """The data files are there as they were written, and stay."""
         files = {file.path: file for file in plan.files}
         storage = self._context.storage
         try:

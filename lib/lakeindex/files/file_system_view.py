@@ -1,16 +1,16 @@
 """Which base files make up the table at one moment.
 
 A base file counts if its instant is visible (see :class:`~lakeindex.timeline.timeline.Timeline`) and its file group was
-not replaced, and of each group the newest such file is the live one. Which files there are says the metadata table, or
-a listing of the folders, where a folder is a partition if it holds a partition metadata file. Who looks for what is
-really there (checks, sweeps, whatever deletes files, the look under the lock before a commit) lists.
+not replaced, and of each group the newest such file is the live one. The metadata table says which files there are, or
+a listing of the folders, where a folder is a partition if it holds a partition metadata file. Checks, sweeps, deletions
+and the look under the lock before a commit have to see what is really there, and list folders.
 
-What the metadata table says is asked by who has listed the table's timeline before. A delta commit is completed before
-its commit is. So whoever lists the table's timeline first and then the metadata table's finds the files of every commit
-that he knows. Three things are looked at before an answer is believed (:func:`files_in_metadata`):
+The metadata table is asked after the table's timeline was listed. A delta commit is completed before its commit is, so
+the files of every commit that was listed are found. Three things are looked at before an answer is believed
+(:func:`files_in_metadata`):
 
-* The properties still name the metadata table, read after it: who takes one away changes them first, and what was
-  read of it may be half gone. If they do not, folders are listed.
+* The properties, read after it, still name the metadata table: whoever takes one away changes them first, and what
+  was read of it may be half gone. If they do not, folders are listed.
 * Every completed write on the timeline is one that the metadata table was told of. A writer that does not keep it up
   leaves files that it does not name; readers of it would lose rows.
 * What is read is whole. A compaction may have taken the place of what was listed: then it is read again.
@@ -137,11 +137,7 @@ class Snapshot:
         return replace(self, replaced={**self.replaced, **gone}, _partitions={}) if gone else self
 
     def refuse_clustered(self, files: Iterable[BaseFile]) -> None:
-        """Let nobody change a file group that a pending clustering is going to replace.
-
-        Raises:
-            PendingInstantError: one of these files is of such a group.
-        """
+        """Let nobody change a file group that a pending clustering is going to replace. Raises: PendingInstantError."""
         for file in files:
             if (file.partition_path, file.file_id) in self.pending_clustering:
                 raise PendingInstantError(
@@ -246,11 +242,7 @@ def snapshot(
 
 
 def named_snapshot(storage: Storage, timeline: Timeline, named: FilesByPartition) -> Snapshot:
-    """The table as it is now, of all files that there are, which somebody has named; no folder is listed.
-
-    Raises:
-        TableCorruptError: a replacecommit or a pending clustering plan cannot be read.
-    """
+    """The table as it is now, of all files that there are, which somebody has named; no folder is listed."""
     return replace(snapshot(storage, timeline), _answer=[named])
 
 

@@ -406,7 +406,6 @@ class RowCount:
 
     Attributes:
         rows: of those whose footers can be read.
-        unread: paths of the others.
     """
 
     rows: int

@@ -167,10 +167,8 @@ def read_structure(storage: Storage, base_file: BaseFile) -> Structure:
 
 
 def read_layout(storage: Storage, base_file: BaseFile) -> FileLayout:
-    """The footer of a base file, and what is needed to read parts of the file without reading the footer again.
-
-    Raises:
-        TableCorruptError: as :func:`read_footer`.
+    """The footer of a base file, and what is needed to read parts of the file without reading the footer again. Errors
+    as of :func:`read_footer`.
     """
     return read_structure(storage, base_file).layout()
 
@@ -278,11 +276,7 @@ def footer_of(row_group_rows: Sequence[int], entries: Mapping[str, str]) -> Foot
 
 
 def parse_footer(raw: bytes, base_file: BaseFile) -> Footer:
-    """The footer in its thrift bytes.
-
-    Raises:
-        TableCorruptError: the bytes cannot be read, or contradict the file.
-    """
+    """The footer in its thrift bytes. Raises: TableCorruptError."""
     return parse_layout(raw, base_file).footer
 
 
@@ -328,11 +322,7 @@ def _parquet_footer(raw: bytes, base_file: BaseFile) -> tuple[ParquetFooter, tup
 def _key_chunks(
     raw: bytes, metadata: pq.FileMetaData, schema: pa.Schema, paths: Sequence[str], base_file: BaseFile
 ) -> list[ColumnChunk]:
-    """The key column's chunk in each row group.
-
-    Raises:
-        TableCorruptError: there is no key column, or its data lies outside the file.
-    """
+    """The key column's chunk in each row group."""
     try:
         place = paths.index(RECORD_KEY)
     except ValueError:

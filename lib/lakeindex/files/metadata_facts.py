@@ -2,8 +2,8 @@
 
 A base file never changes, and its name is in the key of a record, so what is said of it stays right. What is not said,
 or not for sure, is left out: the footer tells. Of ``column_stats`` a range counts if both ends are there and are texts,
-and no key is said to be null: Hudi takes keys for nulls, and leaves them out of the range, that are in a row group
-without statistics, as some are too long for them. Ends may be wider than the keys of the file (a writer may have cut
+and no key is said to be null: in a row group without statistics (keys can be too long for them) Hudi counts the keys as
+nulls, and leaves them out of the range. Ends may be wider than the keys of the file (a writer may have cut
 them off), and then prune less; they are never narrower. They are in the order of UTF-8 bytes:
 :mod:`lakeindex.index.key_ranges` says what that means.
 
@@ -37,7 +37,6 @@ class StoredRange:
 
     Attributes:
         min_key: no key is less, in the order of UTF-8 bytes.
-        max_key: no key is greater.
     """
 
     min_key: str

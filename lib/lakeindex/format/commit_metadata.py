@@ -158,11 +158,7 @@ _CONSTANT_STAT_FIELDS: Final[dict[str, Json]] = {
 
 
 def parse_commit_metadata(data: bytes, source: str) -> CommitMetadata:
-    """Read commit metadata.
-
-    Raises:
-        TableCorruptError: empty, truncated or otherwise not commit metadata.
-    """
+    """Read commit metadata. Raises: TableCorruptError."""
     if not data.strip():
         raise TableCorruptError(
             f"{source} is empty",

@@ -64,11 +64,7 @@ class Marker:
 
 
 def parse_base_file(partition_path: str, name: str, size_bytes: int = 0) -> BaseFile | None:
-    """The base file a name stands for, or ``None`` for any other file.
-
-    Args:
-        partition_path: the folder it was found in, relative to the table's.
-    """
+    """The base file a name stands for, or ``None`` for any other file."""
     match = _BASE_FILE.fullmatch(name)
     if match is None:
         return None

@@ -136,14 +136,10 @@ def instant_time_to_ms(time: str) -> int:
 
 
 def next_instant_time(after: str | None, now_ms: int) -> str:
-    """The clock's instant time, or the first one after ``after`` if the clock is not past it.
+    """The clock's instant time, or the first one after ``after`` if the clock is not past it; always 17 digits.
 
     Args:
         after: the greatest instant time on the timeline, in any state; ``None`` on an empty one.
-        now_ms: milliseconds since the epoch.
-
-    Returns:
-        17 digits, strictly greater than ``after`` in timeline order.
 
     Raises:
         TableCorruptError: ``after`` is the greatest there can be.

@@ -106,11 +106,7 @@ def partition_metadata_path(partition_path: str) -> str:
 
 
 def parse_partition_metadata(data: bytes, source: str = PARTITION_METADATA_FILE) -> PartitionMetadata:
-    """Read the text form.
-
-    Raises:
-        TableCorruptError: a key is missing or the depth is no number.
-    """
+    """Read the text form. Raises: TableCorruptError."""
     entries = parse_properties(data, source)
     try:
         return PartitionMetadata(entries["commitTime"], int(entries["partitionDepth"]))

@@ -4,7 +4,7 @@ It is taken after our own lock and held for as long. So of all writers of lakein
 of Hudi's that carries the mark of a writer of lakeindex of this table belongs to one that has lost ours: it is cleared
 at once. A lock of Hudi's own writers is cleared by Hudi's own rules only: when it has expired.
 
-The two locks that need no server are taken part in: :class:`StorageLock` and :class:`FileSystemLock`.
+The two of Hudi's locks that need no server can be taken: :class:`StorageLock` and :class:`FileSystemLock`.
 """
 
 from __future__ import annotations
@@ -221,7 +221,6 @@ class FileSystemLock:
         owner: unique to this acquisition.
         mark: how the owners of all writers of lakeindex of this table begin.
         expire_ms: age at which anybody may delete the file; 0: never.
-        purpose: what for, for people.
     """
 
     def __init__(
@@ -376,7 +375,7 @@ def hudi_lock(storage: Storage, host: Host, config: WriteConfig, purpose: str) -
         purpose: what for; Hudi's writers that wait for it print it.
 
     Raises:
-        OptionError: the provider cannot work on the table's store, in Hudi neither.
+        OptionError: the provider cannot work on the table's store, nor does it in Hudi.
     """
     provider = config.lock_provider
     if provider is None:

@@ -117,10 +117,8 @@ class TableLock:
                 self._partner.renew()
 
     def check(self) -> None:
-        """Make sure that nobody took over and that lease is left; renew it. The same for Hudi's lock.
-
-        Raises:
-            FencedError: one of the two was lost.
+        """Make sure that nobody took over and that lease is left; renew it. The same for Hudi's lock. Raises:
+        FencedError.
         """
         newest = _newest_epoch(self._storage)
         if newest != self.epoch:
@@ -236,8 +234,8 @@ def _won(storage: Storage, record: LockRecord) -> bool:
 
 
 def _is_free(holder: LockRecord, host: Host) -> bool:
-    """Whether the holder is done or dead, or this process without knowing of it; half a lease of grace allows for
-    clocks that differ.
+    """Whether the holder is done or dead, or is this process, which does not know of it; half a lease of grace allows
+    for clocks that differ.
     """
     if holder.released or host.is_gone(holder.process):
         return True

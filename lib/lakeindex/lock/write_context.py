@@ -97,7 +97,7 @@ def note_writer(storage: Storage) -> None:
     """Enter this release, if another one or none is entered. The lock is held.
 
     Raises:
-        TableUnsupportedError: a release wrote into the table that does what this one does not know.
+        TableUnsupportedError: a newer release wrote into the table in a format that this one does not know.
     """
     found = _load(storage)
     written_as = found.get("format")
@@ -130,10 +130,10 @@ class Renewable(Protocol):
 
 
 class Heartbeat:
-    """Renews every lease it was given three times a lease, and often enough for the heartbeats of pending instants.
+    """Renews each lease three times before it runs out, and often enough for the heartbeats of pending instants.
 
-    A renewal that fails is tried again at the next beat; that the lease ran out in spite of it is found out by the
-    checks before the commit.
+    A renewal that fails is tried again at the next beat; a lease that ran out in spite of it is found by the checks
+    before the commit.
     """
 
     def __init__(self, lease_seconds: float) -> None:
@@ -206,7 +206,7 @@ class WriteContext:
         return timeline_ms(self.table.properties.timezone, self.host.clock.now_ms())
 
     def completion_time(self, timeline: Timeline, after: str | None = None) -> str | None:
-        """When what is completed now is completed, by the table's clock; None where the timeline does not say.
+        """The completion time of what is completed now, by the table's clock; None in timeline layout 1.
 
         Args:
             timeline: as it is now; the lock is held.
@@ -290,10 +290,6 @@ def holding(
 
 @contextmanager
 def locked(storage: Storage, config: WriteConfig, purpose: str) -> Iterator[None]:
-    """Keep other writers of the table out; the lease is renewed meanwhile.
-
-    Raises:
-        LockTimeoutError: another writer held the lock for too long.
-    """
+    """Keep other writers of the table out; the lease is renewed meanwhile. Raises: LockTimeoutError."""
     with holding(Table.open(storage), purpose, config):
         yield

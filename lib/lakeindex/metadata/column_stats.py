@@ -3,9 +3,9 @@
 Both are a ``HoodieMetadataColumnStats`` in the field ``ColumnStatsMetadata``; the field ``type`` tells them apart. Ends
 of a range are wrapped, one record type for each Avro type. Encoding V1 (tables below version 9) has wrappers of its own
 for dates (days) and decimals (scale 15, at most 30 digits: ends with more behind the point are rounded outwards, those
-with more before it have none), and timestamps are longs of the column's own unit. V2 has
-wrappers of primitive types only, and ``valueType`` says what they stand for: the ordinal of Hudi's ``ValueType`` and,
-of a decimal, ``precision,scale``. Its bytes are the shortest big-endian two's complement of the unscaled integer.
+with more before it have none), and timestamps are longs of the column's own unit. V2 has wrappers of primitive types
+only, and ``valueType`` says what they stand for: the ordinal of Hudi's ``ValueType`` and, of a decimal,
+``precision,scale``. Its bytes are the shortest big-endian two's complement of the unscaled integer.
 
 A table of V2 may have records of V1: Hudi 1.1 names V2 when it upgrades a table of version 6, and keeps them.
 

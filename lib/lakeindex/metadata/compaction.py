@@ -76,8 +76,7 @@ def compact(view: MetadataView, anew: PartitionChange | None = None) -> str | No
     """Compact the metadata table, or finish what somebody began. Nothing is pending on the table's own timeline.
 
     In timeline layout 2 its instant is later than every delta commit was completed, those of new partitions too, and
-    earlier than any will be; in layout 1 it is that of the newest delta commit, and a suffix. The
-    table's lock is held.
+    earlier than any will be; in layout 1 it is that of the newest delta commit, and a suffix. The table's lock is held.
 
     Args:
         anew: what the base files of its record index get, whatever there was. Who finishes such a compaction that was
@@ -85,9 +84,6 @@ def compact(view: MetadataView, anew: PartitionChange | None = None) -> str | No
 
     Returns:
         The compaction's instant; None if there is nothing to compact.
-
-    Raises:
-        TableCorruptError: the metadata table is damaged.
     """
     begun = pending_compaction(view.timeline)
     if begun is not None:
@@ -321,11 +317,7 @@ def _metrics(one: FileSlice) -> dict[str, float]:
 
 
 def _plan(view: MetadataView, time: str) -> dict[tuple[str, str], tuple[str, frozenset[str]]]:
-    """(partition, file id) -> instant of the slice that a planned compaction takes, and names of its logs.
-
-    Raises:
-        TableCorruptError: there is no such plan.
-    """
+    """(partition, file id) -> instant of the slice that a planned compaction takes, and names of its logs."""
     path = view.timeline.path(Instant(time, names.COMPACTION, InstantState.REQUESTED))
     try:
         operations = records.read_filled(view.table.storage, path, avro_record)["operations"] or []

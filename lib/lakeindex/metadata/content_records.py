@@ -186,11 +186,7 @@ def has_statistics(table: MetadataTable) -> bool:
 
 
 def statistics_of_new(table: MetadataTable, files: Iterable[NewFile]) -> MetadataChange:
-    """What the statistics of files are, made of their footers.
-
-    Raises:
-        TableCorruptError: the definitions of the indexes cannot be read.
-    """
+    """What the statistics of files are, made of their footers. Raises: TableCorruptError."""
     if COLUMN_STATS not in table.partitions:
         return {}
     indexes = _Indexes.of(table)
@@ -205,7 +201,6 @@ def statistics_of_touched(
 
     Args:
         view: the metadata table, before the action.
-        new: the files that it adds.
         staying: partition path -> file name -> bytes, of the live files that it leaves where they are; of every
             partition that it touches. Nothing where there are no statistics of partitions.
         tight: no write with an earlier instant is pending.
@@ -255,9 +250,6 @@ def statistics_of_gone(
 
     Args:
         schema_text: the table's Avro schema, without meta columns.
-
-    Raises:
-        TableCorruptError: the definitions of the indexes cannot be read.
     """
     if COLUMN_STATS not in table.partitions:
         return {}

@@ -47,7 +47,6 @@ class DeltaCommit:
 
     Attributes:
         time: its instant, that of the action it belongs to.
-        schema: the Avro schema of its records, JSON.
         slices: the newest slices of the partitions that change.
     """
 

@@ -7,6 +7,8 @@ the table's writer asked for it by name (``st.x``, ``list.list.element``, ``map.
 
 Source: ``HoodieTableMetadataUtil.getColumnsToIndex``, ``isColumnTypeSupported``, ``HoodieIndexDefinition``,
 ``HoodieIndexVersion`` of Hudi 1.2, ``getColumnsToIndex`` of Hudi 0.15; compared with files of both.
+
+``definitions`` is the text of the file, None if the table has none; what is damaged is a TableCorruptError.
 """
 
 from __future__ import annotations
@@ -55,24 +57,13 @@ def read_definitions(storage: Storage) -> str | None:
 
 
 def is_partitioned_index(definitions: str | None) -> bool:
-    """Whether the record index has a record for a key in each partition of the table: Hudi 1.1 and later.
-
-    Args:
-        definitions: text of ``index.json``; None if the table has none.
-
-    Raises:
-        TableCorruptError: the text is damaged.
-    """
+    """Whether the record index has a record for a key in each partition of the table: Hudi 1.1 and later."""
     options = _definitions(definitions).get(RECORD_INDEX, {}).get("indexOptions")
     return isinstance(options, dict) and options.get(_IS_PARTITIONED) == "true"
 
 
 def stats_encoding(definitions: str | None, table_version: int) -> StatsEncoding:
-    """The encoding of a table's statistics.
-
-    Raises:
-        TableCorruptError: the text is damaged, or names an encoding that is not known.
-    """
+    """The encoding of a table's statistics."""
     found = None
     known = _definitions(definitions)
     for name in (COLUMN_STATS, PARTITION_STATS):
@@ -90,9 +81,6 @@ def indexed_columns(definitions: str | None, table_version: int, schema: pa.Sche
 
     Args:
         schema: of its base files, meta columns included.
-
-    Raises:
-        TableCorruptError: the text is damaged.
     """
     known = _definitions(definitions).get(COLUMN_STATS)
     if known is None:
@@ -124,9 +112,6 @@ def with_definition(
         name: ``column_stats`` or ``record_index``.
         columns: with statistics; none of a record index.
         partitioned: the record index has a record for a key in each partition of the table.
-
-    Raises:
-        TableCorruptError: the text is damaged.
     """
     of_keys = name == RECORD_INDEX
     definition = {
@@ -143,9 +128,6 @@ def with_definition(
 def with_new_columns(text: str, before: pa.Schema, after: pa.Schema) -> str:
     """Text of ``index.json`` with statistics of the columns that a table has got, if it has those of all columns that
     Hudi takes by itself: Hudi's next commit would enter them, and readers would skip the files that have none.
-
-    Raises:
-        TableCorruptError: the text is damaged.
     """
     known = _definitions(text)
     if COLUMN_STATS not in known:

@@ -1,7 +1,7 @@
 """Records of the metadata table: Avro without a container, one schema for all partitions.
 
-A record's key is the key of its entry in an HFile; the field ``key`` of the record itself is empty. Which of the other
-fields counts says ``type``. Records of one key are merged, older ones first; a delete takes away what is older.
+A record's key is the key of its entry in an HFile; the field ``key`` of the record itself is empty. ``type`` says
+which of the other fields counts. Records of one key are merged, older ones first; a delete takes away what is older.
 
 Source: ``HoodieMetadataRecord``, ``HoodieMetadataPayload``, ``HoodieTableMetadataUtil.combineFileSystemMetadata`` and
 ``HoodieDeleteBlock`` of Hudi 0.15 and 1.2. The schemas beside this module are those of their files.
@@ -62,11 +62,7 @@ def encode_record(record: Record, schema: str) -> bytes:
 
 
 def decode_record(data: bytes, schema: str, source: str) -> Record:
-    """A record.
-
-    Raises:
-        TableCorruptError: it is damaged.
-    """
+    """A record, by the Avro schema (JSON) of the file or block that holds it. Raises: TableCorruptError."""
     try:
         found = fastavro.schemaless_reader(
             io.BytesIO(data), _bounded(schema), None, return_record_name=True, return_record_name_override=True

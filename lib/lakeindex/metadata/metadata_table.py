@@ -80,12 +80,7 @@ class MetadataTable:
 
     @staticmethod
     def of(storage: Storage, version: int, layout: int, partitions: tuple[str, ...]) -> MetadataTable | None:
-        """The metadata table of a table; None if readers use none.
-
-        Args:
-            layout: of its timeline, 1 or 2.
-            partitions: ``hoodie.table.metadata.partitions``.
-        """
+        """The metadata table of a table; None if readers use none."""
         return MetadataTable(storage, version, _LAYOUTS[layout], partitions) if partitions else None
 
     @property

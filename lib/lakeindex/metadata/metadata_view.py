@@ -73,7 +73,6 @@ class Layer:
     Attributes:
         file: keys and records; None if keys go.
         schema: the Avro schema of the records, JSON.
-        gone: keys that go.
     """
 
     source: str
@@ -84,7 +83,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class MetadataView:
-    """The metadata table at one moment.
+    """The metadata table at one moment. Its methods raise TableCorruptError if a file cannot be read.
 
     Attributes:
         data: the timeline of the table that it is about.
@@ -149,7 +148,7 @@ class MetadataView:
         )
 
     def check_told(self) -> None:
-        """Refuse a metadata table that somebody did not keep up: who believes it loses rows, or doubles them.
+        """Refuse a metadata table that somebody did not keep up: whoever believes it loses rows, or doubles them.
 
         Raises:
             MetadataTableError: it does not know of a commit.
@@ -167,9 +166,6 @@ class MetadataView:
 
         Args:
             files: slices of the partition ``files``, which every delta commit changes.
-
-        Raises:
-            TableCorruptError: a file cannot be read.
         """
         for one in files:
             for log in reversed(one.logs):
@@ -185,9 +181,6 @@ class MetadataView:
 
         Args:
             keys: those that are wanted; only blocks of its files that can hold one are fetched. None: all.
-
-        Raises:
-            TableCorruptError: a file cannot be read.
         """
         wanted = None if keys is None else sorted(key.encode() for key in keys)
         return self._merged(self._changes_of(one, self._believed_blocks(one), wanted))
@@ -212,9 +205,6 @@ class MetadataView:
 
         Args:
             data_partition: the partition of the table that they are of, in a partitioned record index.
-
-        Raises:
-            TableCorruptError: a file cannot be read.
         """
         groups = [one for one in self.slices(partition) if one.is_of(data_partition)]
         if not groups or not keys:
@@ -242,11 +232,7 @@ class MetadataView:
         return FileListing(frozenset(partitions), files)
 
     def layers(self, one: FileSlice) -> Iterator[Layer]:
-        """The base file of a slice and what its logs say, older ones first; of the base file, blocks are fetched later.
-
-        Raises:
-            TableCorruptError: a file cannot be read.
-        """
+        """The base file of a slice, whose blocks are fetched later, and what its logs say, older ones first."""
         return self._layers(one, self._believed_blocks(one), whole=False)
 
     def _believed_blocks(self, one: FileSlice) -> list[tuple[LogFile, LogBlock]]:
@@ -255,11 +241,7 @@ class MetadataView:
         return [(log, block) for log, data in zip(one.logs, read, strict=True) for block in self._blocks(log, data)]
 
     def _check_every_write(self, one: FileSlice, believed: Sequence[tuple[LogFile, LogBlock]]) -> None:
-        """Refuse a slice of ``files`` that lacks what a completed delta commit of a completed write has put there.
-
-        Raises:
-            TableCorruptError: naming the instant.
-        """
+        """Refuse a slice of ``files`` that lacks what a completed delta commit of a completed write has put there."""
         base = one.base_instant
         told = {block.header.get(HeaderKey.INSTANT_TIME) for _, block in believed if block.kind == BlockKind.HFILE_DATA}
         for delta in self.timeline.completed_writes:
@@ -294,8 +276,8 @@ class MetadataView:
                 raise _damaged(log.path, f"holds a block of kind {block.kind}, which no metadata table has")
 
     def _blocks(self, log: LogFile, data: bytes) -> list[LogBlock]:
-        """The blocks of a log that count. Behind a torn one nothing does, as nobody appends to what he did not
-        complete; one that a completed instant needs was synced before.
+        """The blocks of a log that count. Nothing behind a torn one does: nobody appends to a block that is not
+        complete. One that a completed instant needs was synced before.
         """
         found: list[LogBlock] = []
         blocks = read_blocks(data, log.path) if log.form is LogForm.BLOCKS else _only_block(log, data)

@@ -51,7 +51,6 @@ class FoundRecords:
     Attributes:
         rows: int64 [found], which keys have one, ascending.
         numbers: int64 [found], the number of its record.
-        records: the distinct ones.
     """
 
     rows: RowNumbers
@@ -67,9 +66,6 @@ def find_records(
     Args:
         partition: of the metadata table; its records replace each other.
         data_partition: the partition of the table that they are of, in a partitioned record index.
-
-    Raises:
-        TableCorruptError: a file cannot be read.
     """
     groups = [one for one in view.slices(partition) if one.is_of(data_partition)]
     numbers = np.full(len(keys), _NOWHERE, np.int64)
@@ -118,9 +114,6 @@ def records_of_layers(layers: Iterable[Layer], keys: pa.Array) -> FoundRecords:
     Args:
         layers: what its files say, older ones first.
         keys: distinct keys, in the order of their bytes.
-
-    Raises:
-        TableCorruptError: a file is damaged.
     """
     found = _Newest(string_buffers(keys))
     for layer in layers:
@@ -303,11 +296,7 @@ def location_record(location: RecordLocation) -> Record:
 
 
 def location_of(record: Record, source: str) -> RecordLocation:
-    """The inverse of :func:`location_record`.
-
-    Raises:
-        TableCorruptError: it is none of the record index.
-    """
+    """The inverse of :func:`location_record`. Raises: TableCorruptError."""
     info = record.get(FIELD) if record["type"] == RecordType.RECORD_INDEX else None
     if not info or info["partitionName"] is None or info["instantTime"] is None:
         raise _damaged(source, "it says no location")

@@ -57,7 +57,6 @@ class LogFile:
 
     Attributes:
         path: relative to the table's folder.
-        size_bytes: as listed.
     """
 
     instant: str

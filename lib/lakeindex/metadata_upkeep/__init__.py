@@ -1,1 +1,1 @@
-"""Hudi's metadata table kept true to what is committed, cleaned and rolled back: ``upkeep`` is the door."""
+"""Hudi's metadata table kept true to what is committed, cleaned and rolled back: ``keeping`` is the door."""

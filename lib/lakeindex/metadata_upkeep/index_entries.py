@@ -73,9 +73,6 @@ def moved_keys(storage: Storage, before: Snapshot, commit: CommitMetadata) -> li
 
     Args:
         before: the table as it was when the commit was decided.
-
-    Raises:
-        TableCorruptError: one of its files, or one that it replaced, cannot be read.
     """
     stats = [one for one in commit.stats() if one.path is not None and (one.num_inserts or one.num_deletes)]
     replaced = [file for key in sorted(commit.replaced()) for file in _live(before, *key)]
@@ -107,9 +104,7 @@ def returned_keys(storage: Storage, before: Snapshot, paths: Iterable[str], *, e
 
     Args:
         storage: the table's folder, in which the commit's files still are.
-        before: the table without the commit.
-        paths: data files of the commit.
-        everywhere: the commit replaced file groups, of which nobody says which any more: every key is put where it is.
+        everywhere: the commit replaced file groups, and nothing says which any more: every key is put where it is.
 
     Raises:
         TableCorruptError: a file cannot be read.
@@ -143,7 +138,7 @@ def record_index_change(moved: Iterable[MovedKeys], timezone: str, *, partitione
     """What moved keys change in the record index.
 
     Args:
-        moved: keys by file group. That of a key that was put somewhere is what counts.
+        moved: keys by file group. If a key is put in one and gone from another, it is where it was put.
 
     Raises:
         MetadataTableError: a key is in two file groups, of which one index can name only one.
@@ -161,7 +156,6 @@ def said_moves(view: MetadataView, moved: Iterable[MovedKeys], *, refuse: bool) 
     A key that goes from where the index does not have it leaves the place that it is said to be in.
 
     Args:
-        moved: keys by file group.
         refuse: whether a key that is put somewhere, and stays somewhere else, is refused.
 
     Raises:
@@ -317,11 +311,8 @@ class WrongEntry:
 
 
 def wrong_entries(view: MetadataView, files: Sequence[BaseFile]) -> Iterator[WrongEntry]:
-    """What a record index says wrongly of some files: all live ones of the table or, of a partitioned index, of some of
-    its partitions. All their keys are read; the entries of one partition, or of all of a global index, are held.
-
-    Raises:
-        TableCorruptError: the index, or a file, cannot be read.
+    """What a record index says wrong about some files: all live ones of the table or, of a partitioned index, of some
+    of its partitions. All their keys are read; the entries of one partition, or of all of a global index, are held.
     """
     slices = view.slices(RECORD_INDEX)
     by_scope: dict[str | None, list[BaseFile]] = defaultdict(list)
@@ -431,17 +422,14 @@ class _Stored:
 
 
 def may_be_wrong(view: MetadataView, files: Sequence[BaseFile], seed: str, *, keeps: bool = False) -> bool:
-    """Whether a record index has another number of entries than its files have rows, or says of one of a few keys what
-    is not so. What it costs hardly hangs on the number of rows: of a file its footer is read, unless that is cached, of
+    """Whether a record index has another number of entries than its files have rows, or is wrong about one of a few
+    keys. The cost hardly depends on the number of rows: the footer of each file is read, unless it is cached, and of
     the index the ends of its base files, its logs, and blocks with keys of the sample.
 
     Args:
         files: all live ones of the table or, of a partitioned index, of some of its partitions.
         seed: chooses the sample.
         keeps: the numbers of rows are kept for the next time.
-
-    Raises:
-        TableCorruptError: the index, or a file of the sample, cannot be read.
     """
     scoped, uri = is_partitioned(view.slices(RECORD_INDEX)), view.table.storage.uri
     rows: dict[str | None, int | None] = {} if scoped else {scope_of(None): 0}
@@ -503,11 +491,7 @@ def _is_sample_wrong(view: MetadataView, files: Sequence[BaseFile], chance: rand
 
 
 def refusal(name: str, wrong: Sequence[WrongEntry], source: str) -> MetadataTableError:
-    """Why a write does not believe a record index.
-
-    Args:
-        wrong: what is wrong, at least one.
-    """
+    """Why a write does not believe a record index."""
     counts = Counter(one.kind for one in wrong)
     said = ", ".join(f"{counts[kind]:,} {kind}" for kind in ENTRY_KINDS if counts[kind])
     places = Counter(place for one in wrong if (place := one.stored or one.said) is not None)

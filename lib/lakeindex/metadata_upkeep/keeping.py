@@ -160,7 +160,6 @@ def _statistics(
 
     Args:
         view: the metadata table. Which files are live, it says itself: its readers have no others.
-        new: files that come.
         touched: partition path -> ids of file groups whose files of before are live no longer.
         tight: no other write is pending whose records could come later, and stand before these.
     """
@@ -315,8 +314,6 @@ def announce_rollback(context: WriteContext, time: str, rollback: str, paths: It
 
     Args:
         time: the instant that is rolled back. It may be completed still.
-        rollback: the rollback's own instant, which is pending.
-        paths: data files of the instant, which are there.
 
     Returns:
         When the delta commit was completed, if there is one; None in timeline layout 1.
@@ -366,13 +363,10 @@ def undo(context: WriteContext, time: str) -> None:
 
 
 def sweep_deltas(context: WriteContext, properties: TableProperties) -> tuple[str, ...]:
-    """Take back what a writer put of delta commits who did not know what had become of his instant meanwhile.
+    """Take back delta commits of a writer that did not know what had become of its instant meanwhile; their instants.
 
-    Of an instant that was rolled back, the whole delta commit goes: our verdict says so, and the timeline does not have
-    it. Of one that was archived, what is pending again goes: the archive of the metadata table names it as completed.
-
-    Returns:
-        Their instants.
+    If the instant was rolled back, the whole delta commit goes: our verdict says so, and the timeline does not have it.
+    If it was archived, what is pending again goes: the archive of the metadata table names it as completed.
     """
     view = metadata_view(context, properties)
     if view is None:
@@ -408,7 +402,7 @@ def compact_metadata(context: WriteContext, least: int = 1) -> str | None:
 
 def renew_record_index(context: WriteContext, change: PartitionChange) -> None:
     """Make the record index anew, under the lock. The new base files take the place of all that it said before, for
-    every reader at once and as a compaction: who began to read before, finds what he began with.
+    every reader at once and as a compaction: whoever began to read before finds what was there.
 
     Raises:
         PendingInstantError: something is pending whose entries would be lost.
@@ -441,8 +435,8 @@ def compact_if_due(context: WriteContext) -> str | None:
 
 def archiving_bound(view: MetadataView) -> str:
     """Instant from which on everything must stay on the table's timeline: what is older is in base files of the
-    metadata table, and Hudi 0.15 believes no log of an instant that is not on the timeline. Empty if
-    nothing was compacted yet.
+    metadata table, and Hudi 0.15 believes no log of an instant that is not on the timeline. Empty if nothing was
+    compacted yet.
     """
     return (compaction.last_compaction(view.timeline) or "")[: names.TIME_DIGITS]
 

@@ -80,9 +80,6 @@ def begin_building(storage: Storage) -> None:
 def begin_adding(storage: Storage, partition: str, instant: str) -> None:
     """Note that a partition is added to a metadata table, before its first file is there. Under the lock.
 
-    Args:
-        instant: of the delta commit that adds it.
-
     Raises:
         MetadataTableError: there is something in its place.
     """
@@ -104,9 +101,6 @@ def define_index(
 
     Args:
         partitioned: a record index has a record for a key in each partition of the table.
-
-    Raises:
-        TableCorruptError: the definitions of other indexes cannot be read.
     """
     text = with_definition(read_definitions(storage), partition, columns, version, partitioned=partitioned)
     put_definitions(storage, text)
@@ -127,7 +121,7 @@ def _note(storage: Storage, what: Mapping[str, object]) -> None:
 def finish_noted(storage: Storage, properties: TableProperties) -> bool:
     """Finish what a writer of ours that died had begun; whether there was anything.
 
-    The properties, or their backup where a writer was replacing them, tell how far he came. A torn note says nothing:
+    The properties, or their backup where a writer was replacing them, tell how far it came. A torn note says nothing:
     nothing followed from it.
     """
     noted = records.load(storage, NOTE)

@@ -62,10 +62,10 @@ _ACCOUNT_KEY: Final = "fs.azure.account.key."
 
 
 def in_our_names(options: StoreOptions, own: str) -> StoreOptions:
-    """The options, with those of other clients that are about this kind of store by our names; ours count for more.
+    """The options, with other clients' names for this kind of store translated into ours; where both are given, ours
+    win.
 
     Args:
-        options: as they were given.
         own: how our names for this kind of store begin.
 
     Raises:
@@ -119,11 +119,11 @@ _REGIONS: Final = ("aws_region", "aws_default_region", "region", "default_region
 
 
 def with_profile(options: StoreOptions) -> StoreOptions:
-    """Options of S3 with those of a profile, where neither they nor the environment say where keys come from: of
-    ``AWS_PROFILE``, else of ``default`` if there is one.
+    """Options of S3, completed from a profile if neither they nor the environment say where keys come from: from
+    ``AWS_PROFILE``, else from ``default`` if there is one.
 
     Raises:
-        OptionError: a profile that is asked for and is not there, or whose keys have to be asked for.
+        OptionError: a profile that is asked for is not there, or gets its keys by asking somebody else.
     """
     without = {name: value for name, value in options.pairs if name not in ("aws_profile", "profile")}
     named = options.get("aws_profile") or options.get("profile")

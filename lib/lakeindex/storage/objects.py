@@ -53,19 +53,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Obstore:
-    """Its modules of this process; their classes are not those of the parent's.
-
-    Attributes:
-        store: ``obstore.store``.
-        errors: ``obstore.exceptions``.
-    """
+    """obstore's modules ``store`` and ``exceptions`` in this process; their classes are not those of the parent's."""
 
     store: Any
     errors: Any
 
 
 class _Process:
-    """What this process has of it.
+    """What this process has of obstore.
 
     Args:
         home: the folder of its files, if they were loaded before the process was forked.
@@ -371,7 +366,7 @@ def _account_of(host: str, config: Mapping[str, str], uri: str) -> str:
 def _config(scheme: str, options: StoreOptions) -> dict[str, str]:
     """The options that are about this kind of store, by obstore's names.
 
-    An endpoint goes by the name that counts for most: the environment may have another one by that.
+    An endpoint is given under the name that wins: the environment may have another endpoint under that name.
     """
     own = _PREFIXES[scheme]
     others = tuple(prefix for prefix in {*_PREFIXES.values()} if prefix != own)

@@ -44,9 +44,7 @@ def open_storage(uri: Place, options: StoreOptions | None = None) -> Storage:
 
 
 def remove_empty_folders(storage: Storage, prefix: str) -> None:
-    """On local disk and HDFS, remove a folder and those below it as far as they are empty;
-    elsewhere there are no folders.
-    """
+    """On local disk and HDFS, remove a folder and those below it as far as they are empty; elsewhere there are none."""
     folders = _with_folders(storage.uri)
     if folders is not None:
         folders.remove_empty_folders(prefix)
@@ -65,8 +63,8 @@ def sync_folders(storage: Storage, folders: Iterable[str]) -> None:
 
 
 def list_names(storage: Storage, prefix: str) -> tuple[str, ...]:
-    """Names, without the folder's, of the objects one level below a folder, sorted: cheaper than all that is known
-    of them. Names of folders may be among them, where the store would have to be asked about each.
+    """Names, without the folder's, of the objects one level below a folder, sorted: cheaper than a listing with sizes
+    and times. Names of folders may be among them, where the store would have to be asked about each.
     """
     if hasattr(storage, "list_names"):  # as above
         return cast("ListsNames", storage).list_names(prefix)

@@ -26,8 +26,8 @@ _SHOWN: Final = ("endpoint", "region", "allow_http", "account_name")
 class StoreOptions(Mapping[str, str]):
     """Names and values; a mapping that does not show its secrets.
 
-    Names are in small letters, but Hadoop's, those with a ``.``, as they were given:
-    names of services in them have a case.
+    Names are in small letters, except Hadoop's (those with a ``.``), which stay as they were given: names of services
+    in them are case-sensitive.
     """
 
     pairs: tuple[tuple[str, str], ...] = ()

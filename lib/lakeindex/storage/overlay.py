@@ -13,7 +13,6 @@ class OverlayStorage:
     """The contract of the port within one process; the store below stays as it is.
 
     Args:
-        base: what is read.
         layer: takes what is written; empty at first.
     """
 

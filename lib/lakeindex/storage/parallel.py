@@ -94,8 +94,8 @@ def usable_cores() -> int:
 
 
 def decoded_in_parallel(uri: str, function: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """:func:`in_parallel` for what reads and decodes: one a core, and a few that wait for a far store. More threads
-    than cores take twice the time for fresh memory.
+    """As :func:`in_parallel`, for functions that read and decode: one a core, and a few that wait for a far store. More
+    threads than cores take twice the time for fresh memory.
     """
     cores = usable_cores()
     return in_parallel(uri, function, items, cores if is_on_this_machine(uri) else max(cores, _DECODED_FAR))
@@ -105,7 +105,6 @@ def in_parallel(uri: str, function: Callable[[T], R], items: Iterable[T], worker
     """``[function(i) for i in items]``, in order; the first error is raised.
 
     Args:
-        uri: of the store that is asked.
         function: does the requests of an item; in a copy of the caller's context, so that they count for the caller.
         workers: how many at once, at most; by default as many as the store's distance asks for,
             and a few one after the other. A store on this machine is asked by the caller alone at first.

@@ -178,9 +178,7 @@ def store_binding(storage: Storage, binding: TableBinding, *, keep_copy: bool = 
 
 
 def state_index(storage: Storage, binding: TableBinding, *, keep_copy: bool) -> TableBinding:
-    """Note that somebody said the index type of a binding, which stays as it is else; arguments as of
-    :func:`store_binding`.
-    """
+    """Note that somebody has stated the index type of a binding; nothing else of it changes."""
     stated = replace(binding, is_stated=True)
     paths = [BINDING_PATH, COPY_PATH] if keep_copy else [BINDING_PATH]
     for path in paths:
@@ -214,7 +212,6 @@ def resolve_binding(
     """The binding a write with these options has to use.
 
     Args:
-        bound: what is bound already, if anything.
         index: of a bound table the index in force, if a rewrite has changed the bound one;
             of another the index that its files show.
 

@@ -267,10 +267,7 @@ def _check_timebased(spec: CreateSpec, generator: KeyGeneratorType, types: tuple
 
 
 def create_table(storage: Storage, spec: CreateSpec) -> Table:
-    """Make an empty table.
-
-    Args:
-        storage: its folder; made if it is not there.
+    """Make an empty table; its folder is made if it is not there.
 
     Raises:
         OptionError: a field is missing, or the choices do not fit together.

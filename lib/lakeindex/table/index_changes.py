@@ -47,12 +47,8 @@ def index_in_force(
 
 
 def changed_index(storage: Storage, load_timeline: Callable[[], Timeline]) -> IndexSpec | None:
-    """The index that has taken the bound one's place by now; None if none has.
-    The timeline is listed only if one may have.
-
-    Raises:
-        TableCorruptError: the change that is in force cannot be read.
-        TimelineChangedError: it was rolled back while it was read.
+    """The index that has taken the bound one's place by now; None if none has. The timeline is listed only if one may
+    have. Errors as of :func:`index_in_force`.
     """
     times = index_change_times(storage)
     time = newest_in_force(load_timeline(), times) if times else None
@@ -60,12 +56,8 @@ def changed_index(storage: Storage, load_timeline: Callable[[], Timeline]) -> In
 
 
 def every_index(storage: Storage, bound: IndexSpec, times: Sequence[str] | None = None) -> list[IndexSpec]:
-    """The indexes that the table has had: the bound one, and all changes, whether or not they are in force;
-    arguments as of :func:`index_in_force`.
-
-    Raises:
-        TableCorruptError: a change cannot be read.
-        TimelineChangedError: one was rolled back while it was read.
+    """The indexes that the table has had: the bound one, and all changes, whether or not they are in force; arguments
+    and errors as of :func:`index_in_force`.
     """
     return [bound, *(_load(storage, time) for time in (index_change_times(storage) if times is None else times))]
 

@@ -11,7 +11,7 @@ what contradicts them is refused, what they cannot show and would make another t
 * **Filters** in the footers serve BLOOM; a table without them is looked up by SIMPLE. Both give the same rows.
 
 Nothing in the files tells whether keys are unique in the whole table (the global types, HBASE) or in their partition,
-which is Hudi's own default and what is taken: who has it otherwise says so with the first write.
+which is Hudi's own default and what is taken: whoever wants the other says so with the first write.
 
 Of a bucket table Hudi keeps neither the count nor the fields nor whose rule for them it was, but the stored keys show
 it: a key with the hash ``h`` lies in bucket ``b`` of ``n`` only if ``n`` divides ``h - b``. So the count divides the

@@ -121,7 +121,6 @@ def spelling_of(
 
     Args:
         spec: as properties and options say.
-        samples: of its rows.
         config: options of its first write by us.
         may_lie_elsewhere: an update may have left a row in another partition than its columns say.
 

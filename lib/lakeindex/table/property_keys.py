@@ -92,7 +92,6 @@ class KnownProperty:
     Attributes:
         key: its name; with ``*`` at its end, what the names of a family begin with.
         since: first release that has it, of 0.15, 1.0, 1.1, 1.2 and 1.3 (the main branch).
-        treatment: what a write makes of it.
         remark: what it is about, or why it is refused.
         but_for: values, in lower case, of one that is refused with which a table is written to all the same.
     """

@@ -65,11 +65,7 @@ def check_virtual_index(properties: TableProperties, index_type: IndexType) -> N
 
 
 def check_stores_keys(properties: TableProperties, what: str) -> None:
-    """Refuse what is not done on tables with virtual keys.
-
-    Raises:
-        TableUnsupportedError: the table has virtual keys.
-    """
+    """Refuse what is not done on tables with virtual keys. Raises: TableUnsupportedError."""
     if not properties.populate_meta_fields:
         raise TableUnsupportedError(
             f"{what} is not done on table {properties.name}, whose rows do not store their keys ({_META_FIELDS}=false)",
@@ -225,11 +221,7 @@ _MEANINGS: Final[dict[str, str]] = {
 
 
 def check_kept(properties: TableProperties, policy: MetadataTablePolicy) -> None:
-    """Refuse a table whose metadata table is not kept up.
-
-    Raises:
-        MetadataTableError: naming its partitions.
-    """
+    """Refuse a table whose metadata table is not kept up. Raises: MetadataTableError."""
     partitions = properties.metadata_partitions
     unknown = tuple(name for name in partitions if name not in GROUP_PREFIXES)
     if properties.metadata_partitions_inflight:

@@ -1,4 +1,4 @@
-"""Do stored record keys and partition paths say what we would make of their rows' columns? Asked before we write.
+"""Whether stored record keys and partition paths are what we would make of their rows' columns, asked before a write.
 
 Options of other writers' jobs decide how a key is spelled, and a table does not keep all of them. A sample of its rows
 does: of a few files, of each layout of partition paths and of several instants, keys and paths are made anew and
@@ -135,7 +135,6 @@ def sample_rows(table: Table, files: Sequence[BaseFile], spec: KeySpec, schema: 
 
     Args:
         files: those to choose from.
-        spec: which columns are read.
 
     Raises:
         TableCorruptError: a file cannot be read.
@@ -246,10 +245,10 @@ _COMPARED: dict[str, tuple[object, ...]] = {}
 
 
 def not_compared(table: Table, snapshot: Snapshot) -> list[BaseFile]:
-    """Files of a bound table that another writer wrote since its keys were last compared; all, if it never was,
-    or if the properties changed.
+    """Files of a bound table that another writer wrote since its keys were last compared; all, if it never was, or if
+    the properties changed.
 
-    Which commits are ours, our verdicts on them say: of a table that only we write to nothing else is asked for.
+    Our verdicts say which commits are ours: for a table that only we write to, nothing else is read.
     """
     writes, digest = _writes(snapshot), _digest(table)
     state = (digest, len(writes), max(writes, default=""))

@@ -105,8 +105,8 @@ def virtual_keys(table: Table, schema: pa.Schema) -> VirtualKeys | None:
 
 
 def _altered(table: Table, culprit: str) -> TableUnsupportedError:
-    """A column may stand under an earlier name in some files:
-    by its name now it would be read, and rewritten, as null.
+    """Some files may have a column under an earlier name: under its present name it would be read, and rewritten, as
+    null.
     """
     return TableUnsupportedError(
         f"table {table.name!r} was altered with hoodie.schema.on.read.enable: "

@@ -62,11 +62,7 @@ def format_avro_block(schema: str, records: Sequence[Mapping[str, Any]]) -> byte
 
 
 def read_avro_records(data: bytes, source: str) -> Iterator[dict[str, Any]]:
-    """The records of all Avro data blocks; blocks of other kinds are passed over.
-
-    Raises:
-        TableCorruptError: a block is torn or no block.
-    """
+    """The records of all Avro data blocks; blocks of other kinds are passed over. Raises: TableCorruptError."""
     for number, block in enumerate(read_blocks(data, source)):
         if block.kind == BlockKind.AVRO_DATA:
             try:
@@ -131,8 +127,6 @@ class ArchivedTimeline:
     """The archive as a whole.
 
     Attributes:
-        writes: times of completed writes.
-        undone: what completed rollbacks have taken back.
         damaged: files that cannot be read: what they name is not known.
     """
 
@@ -176,11 +170,7 @@ def load_archived_timeline(storage: Storage, folder: str) -> ArchivedTimeline:
 
 
 def _counted(storage: Storage, folder: str, listed: Sequence[ObjectMeta]) -> list[ObjectMeta]:
-    """The files that count: every log file, and of Parquet files those that the newest manifest names.
-
-    Raises:
-        TableCorruptError: the manifest cannot be read.
-    """
+    """The files that count: every log file, and of Parquet files those that the newest manifest names."""
     by_name = {one.path.rpartition("/")[2]: one for one in listed}
     logs = [one for name, one in by_name.items() if name.startswith(LOG_PREFIX)]
     if lsm.VERSION_FILE not in by_name and not lsm.listed_manifests(by_name):
@@ -191,9 +181,7 @@ def _counted(storage: Storage, folder: str, listed: Sequence[ObjectMeta]) -> lis
 
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """A file, known by all that the store says of it: stores of one URL may be different ones,
-    and a table may be made anew.
-    """
+    """A file, known by all that the store says of it: two stores may have one URL, and a table may be made anew."""
 
     uri: str
     found: ObjectMeta

@@ -108,7 +108,6 @@ class RollbackPlan:
     """Content of ``<instant>.rollback.requested``.
 
     Attributes:
-        instant_time: the instant to roll back.
         files: partition path -> locations (URLs) of the files to delete.
     """
 
@@ -426,7 +425,6 @@ def format_avro_commit_metadata(metadata: CommitMetadata, action: str) -> bytes:
     """Bytes of a commit, of a replacecommit, or of the inflight file of either; equal values give equal bytes.
 
     Args:
-        metadata: what the write did, or is going to do.
         action: ``replacecommit`` for the completed file of one, ``commit`` for every other.
     """
     texts = {key: text for key, text in metadata.extra_metadata.items() if text is not None}

@@ -38,7 +38,6 @@ class TimelineLayout:
     """Where the files of one table's timeline are.
 
     Attributes:
-        version: ``hoodie.timeline.layout.version``.
         folder: the active timeline, relative to the table's folder.
         archive_folder: the archived timeline, relative to the table's folder.
     """
@@ -53,10 +52,11 @@ class TimelineLayout:
         return self.version != LAYOUT_1
 
     def completion_time(self, after: str | None, now_ms: int) -> str | None:
-        """When an instant that is completed now is so: unique, and greater than all before; None in layout 1.
+        """The completion time of an instant that is completed now: unique, and greater than all before; None in layout
+        1.
 
         Args:
-            after: the greatest time on the timeline, of any instant or completion. Who asks holds the table's lock.
+            after: the greatest time on the timeline, of any instant or completion. The table's lock is held.
             now_ms: what the table's clock shows (:func:`lakeindex.timeline.clock.timeline_ms`).
         """
         return next_instant_time(after, now_ms) if self.has_completion_times else None
@@ -69,7 +69,6 @@ class TimelineLayout:
         """What the file of a completed or inflight write holds.
 
         Args:
-            metadata: what the write did, or is going to do.
             action: of a completed write, what it is; an inflight file of any action holds what a commit's does.
         """
         if self.version == LAYOUT_1:

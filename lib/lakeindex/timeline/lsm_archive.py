@@ -159,11 +159,7 @@ def _whole(manifest: Manifest, folder: str, there: Container[str]) -> Manifest:
 
 
 def read_manifest(storage: Storage, folder: str, number: int) -> Manifest:
-    """One manifest.
-
-    Raises:
-        TableCorruptError: it is damaged or missing.
-    """
+    """One manifest. Raises: TableCorruptError."""
     path = f"{folder}/{manifest_name(number)}"
     try:
         loaded = json.loads(storage.read(path))
@@ -198,11 +194,7 @@ def format_rows(rows: Sequence[ArchivedInstant]) -> bytes:
 
 
 def parse_rows(data: bytes, source: str) -> tuple[ArchivedInstant, ...]:
-    """The rows of a Parquet file of the tree.
-
-    Raises:
-        TableCorruptError: it is none, or damaged.
-    """
+    """The rows of a Parquet file of the tree. Raises: TableCorruptError."""
     try:
         read = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read(_SCHEMA.names[:-1])
         rows = read.to_pylist()

@@ -7,7 +7,7 @@ unique token, so that equal bytes prove whose they are.
 A power loss leaves what was not synced torn: empty, cut short, or zeros. One rule holds for all records, and it is
 here: **a torn record says nothing.** It reads as an empty one, ``{}``; whoever wrote it is dead, and nothing follows
 from it, as what something follows from is synced first. So :func:`settle_record` puts the new record in its place, and
-no reader asks for a hand.
+no person has to help.
 """
 
 from __future__ import annotations
@@ -162,9 +162,6 @@ def settle_record(storage: Storage, path: str, data: bytes, *, durable: bool = T
 
     Args:
         durable: whether what stands must outlive a power loss once this returns: something follows from it.
-
-    Raises:
-        UnknownOutcomeError: the store does not answer for good.
     """
     standing = settle(storage, path, data)
     if standing != data and not decode(standing, path):
@@ -176,9 +173,7 @@ def settle_record(storage: Storage, path: str, data: bytes, *, durable: bool = T
 
 
 def settle_bytes(storage: Storage, path: str, data: bytes) -> bytes:
-    """As :func:`settle`, for a file that everybody who may write it writes alike:
-    a part of it that stands there is made whole.
-    """
+    """As :func:`settle`, for a file that all its writers write alike: a part of it that stands there is made whole."""
     return _made_whole(storage, path, settle(storage, path, data), data)
 
 

@@ -4,10 +4,10 @@ One listing gives all instants. A completed file wins over the requested and inf
 stay beside it.
 
 Two methods say what counts, and everybody asks them. :meth:`Timeline.is_visible` is about data files. As in Hudi, a
-file whose instant is older than the timeline was committed, unless the instant is still pending: whoever takes a
-commit back deletes its files. :meth:`Timeline.is_committed` is about what we keep of a commit elsewhere (the ledger,
-a change of the index), which nobody deletes who does not know of it: being older than the timeline proves nothing,
-the archived timeline does.
+file whose instant is older than the timeline was committed, unless the instant is still pending: whoever takes a commit
+back deletes its files. :meth:`Timeline.is_committed` is about what we keep of a commit elsewhere (the ledger, a change
+of the index), which a writer that does not know of it never deletes: being older than the timeline proves nothing, the
+archived timeline does.
 
 Source: Hudi 0.15 and 1.2, ``containsOrBeforeTimelineStarts`` on the write timeline. Unlike Hudi we also take what was
 archived from between the instants of the active timeline (archiving beyond a savepoint) for committed: Hudi hides it
@@ -159,8 +159,6 @@ class Timeline:
     """The instants of a table at one moment, in time order.
 
     Attributes:
-        layout: where its files are.
-        listed: every instant file found.
         storage: the table's folder; ``None`` of a timeline that was not loaded from one, and has no archive.
     """
 
@@ -304,11 +302,11 @@ class Timeline:
             )
 
     def is_committed(self, time: str) -> bool:
-        """Whether what somebody noted of a write when it was committed still holds: it is part of the table.
+        """Whether what was noted of a write when it was committed still holds: it is part of the table.
 
-        Of an instant that is not on the timeline any more the archive tells, and the rollbacks and restores
-        on the timeline. Where neither does (the archive was deleted, or begins later), it counts if it is
-        older than the timeline.
+        For an instant that is no longer on the timeline, the archive tells, and the rollbacks and restores on the
+        timeline. Where neither does (the archive was deleted, or begins later), it counts if it is older than the
+        timeline.
         """
         if time in self.completed_write_times:
             return True
@@ -332,8 +330,7 @@ class Timeline:
 
     @cached_property
     def undone(self) -> Undone:
-        """What the completed rollbacks and restores on the timeline have taken back;
-        they are read when first asked for.
+        """What the completed rollbacks and restores on the timeline have taken back; read when first asked for.
 
         One that cannot be read says nothing. An instant that is on the timeline is not undone: it was done again.
         """
@@ -388,11 +385,8 @@ class Timeline:
             ) from None
 
     def schema_text(self, storage: Storage) -> str | None:
-        """The table's Avro schema, JSON, as the newest completed write says that says it; None if none does.
-
-        Raises:
-            TableCorruptError: a commit cannot be read.
-            TimelineChangedError: one is gone: somebody archived or rolled it back.
+        """The table's Avro schema, JSON, as the newest completed write says that says it; None if none does. Errors as
+        of :meth:`commit_metadata`.
         """
         said = (self.commit_metadata(storage, one).schema_text for one in reversed(self.completed_writes))
         return next((text for text in said if text), None)

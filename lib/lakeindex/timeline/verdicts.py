@@ -4,7 +4,7 @@
 with the whole commit in it; who wants to roll it back creates ``rolled_back`` before deleting anything. One of them
 wins, whatever leases, clocks and stalled processes do. ``<instant>.commit`` follows from the verdict: its winner, or
 whoever finds a ``committed`` verdict without it, writes it. A ``rolled_back`` verdict stays as a tombstone, by which
-data files that a zombie writes later are known for strays.
+data files that a zombie writes later are recognised as strays.
 
 A verdict is synced before anything follows from it. So a torn one was never acted upon, and counts as none:
 the instant is decided anew. If its commit stands, it is the verdict that was shrunk, and the commit says what it said.
@@ -51,13 +51,11 @@ class Verdict:
     """What was decided about an instant.
 
     Attributes:
-        outcome: committed or rolled back.
         token: who decided: the attempt's token, or the roller-back's.
-        batch_id: the batch, of a commit.
         commit: bytes of the commit's file; ``None`` once that file is known to stand.
         paths: data files of the commit, until then.
         base_writes: completed writes that the checks before the commit saw, until then.
-        summary: what is told to who asks for the same batch again.
+        summary: what a later run of the same batch is told.
         action: what the instant is on the timeline: a commit or a replacecommit.
         target: the committed instant that is taken back, of a decision about a rollback.
         completion_time: when the instant was completed, which is part of the name of the commit's file; None where it

@@ -1,8 +1,7 @@
 """Archiving: completed instants that the table does not need go from the timeline into the archived timeline.
 
 A timeline is listed and partly read by every reader and writer; it must not grow for ever. What is archived goes, as
-Hudi's records of it, into a new file of the archive, which stands whole before the first instant file is deleted
-(:mod:`lakeindex.commit.services.archive`).
+Hudi's records of it, into a new file of the archive.
 
 Hudi and we take every base file that is older than the timeline for a committed one. That sets the rules:
 
@@ -16,10 +15,10 @@ Hudi and we take every base file that is older than the timeline for a committed
 
 The timeline of the metadata table is archived in the same way, into its own archive; each timeline layout has an
 adapter that writes into one (:class:`LsmArchive`, :class:`LogArchive`). What is archived stands whole in a new file of
-the archive before the first instant file is deleted. Who is killed between finds its instants in the newest file the
-next time, and only deletes. Requested and inflight files go before the completed file (a pending instant's files are
-not part of the table, and a Hudi writer rolls it back), and writes go oldest first, one after the other (a hole in the
-timeline would hide a commit); each deletion is durable before the next.
+the archive before the first instant file is deleted. After a kill in between, the next archiving finds its instants in
+the newest file, and only deletes. Requested and inflight files go before the completed file (a pending instant's files
+are not part of the table, and a Hudi writer rolls it back), and writes go oldest first, one after the other (a hole in
+the timeline would hide a commit); each deletion is durable before the next.
 """
 
 from __future__ import annotations
@@ -78,8 +77,8 @@ class Recorded:
     """The newest part of an archive.
 
     Attributes:
-        instants: time and action of completed instants in it. One that is on the timeline, too, was left there by who
-            archived it and was killed.
+        instants: time and action of completed instants in it. One that is still on the timeline was left there when its
+            archiving was killed.
         number: of the newest log file or manifest; what is archived next gets the number behind it.
     """
 
@@ -101,7 +100,7 @@ class LsmArchive:
     """The archive of layout 2: a Parquet file for each batch of instants, then the manifest that names it.
 
     In Hudi's order: the Parquet file, ``manifest_<N+1>``, ``_version_``. The manifest is created where none is: of two
-    who write one of the same number, one is told. A Parquet file that no manifest names is what a killed writer left,
+    writers of the same number, one gets an error. A Parquet file that no manifest names is what a killed writer left,
     and gives way; so does a manifest that is not whole. When a level has ten files, they are merged into one of the
     next; the files of the newest manifests stay for their readers. Source: Hudi 1.2 ``LSMTimelineWriter``.
     """
@@ -156,8 +155,8 @@ class LsmArchive:
 
     def _plan(self, timeline: Timeline, states: dict[InstantState, Instant]) -> bytes | None:
         """What Hudi keeps of the files before the completed one: a clean's or compaction's plan, and of what replaces
-        file groups the inflight file, or the requested one if that is empty. Whether a commit is a compaction the
-        files before it tell.
+        file groups the inflight file, or the requested one if that is empty. The files before it tell whether a commit
+        is a compaction.
         """
         action = states[InstantState.COMPLETED].action
         began = {one.action for one in states.values()}
@@ -194,11 +193,7 @@ class LsmArchive:
         self.storage.sync([path])
 
     def _settle(self, path: str, data: bytes, counted: int) -> None:
-        """Create a file durably, in place of what a killed writer may have left there.
-
-        Raises:
-            FencedError: another writer has gone on since the manifest ``counted``.
-        """
+        """Create a file durably, in place of what a killed writer may have left there."""
         if records.settle(self.storage, path, data) != data:
             if lsm.load_manifest(self.storage, self.folder).number != counted:
                 raise overtaken(path)
@@ -382,9 +377,7 @@ def _commit(metadata: CommitMetadata) -> dict[str, Any]:
 
 
 def _stat(stat: WriteStat) -> dict[str, Any]:
-    """The fields of Hudi's ``HoodieWriteStat`` in Avro; those of log files,
-    which the table has none of, are nothing.
-    """
+    """The fields of Hudi's ``HoodieWriteStat`` in Avro; the table has no log files, whose fields are empty."""
     return {
         "fileId": stat.file_id,
         "path": stat.path,
@@ -407,9 +400,7 @@ def _stat(stat: WriteStat) -> dict[str, Any]:
 
 
 def _avro(storage: Storage, timeline: Timeline, instant: Instant) -> dict[str, Any] | None:
-    """The record of an instant file that is Avro itself, which has the same fields in the archive;
-    None if it is empty.
-    """
+    """The record of an instant file that is Avro itself, with the same fields in the archive; None if it is empty."""
     path = timeline.path(instant)
     return records.read_filled(storage, path, lambda data, path: avro_record(data, path) if data else None)
 
@@ -532,8 +523,6 @@ def archive_table(
             not fewer than cleaning keeps, so that what can be read as of then can be named.
 
     Raises:
-        PendingInstantError: a living writer of another kind is in flight.
-        LockTimeoutError: another writer holds the lock for too long.
         FencedError: this process stalled for longer than its lease.
     """
     with maintaining(table, "archiving", config, force=force, host=host) as (context, lock):
@@ -598,7 +587,7 @@ def _has_files(found: Snapshot, partition: str, file_id: str) -> bool:
 
 
 def archived_lately(table: Table) -> frozenset[tuple[str, str]]:
-    """Time and action of completed instants that were archived last. One that is on the timeline, too,
-    was left there by a kill.
+    """Time and action of completed instants that were archived last. One that is still on the timeline was left there
+    by a kill.
     """
     return archive_of(table.storage, table.properties.timeline_layout).recorded().instants

@@ -111,8 +111,6 @@ def clean_table(
         keep_commits: completed writes whose files stay readable, 1 or more.
 
     Raises:
-        PendingInstantError: a living writer of another kind is in flight.
-        LockTimeoutError: another writer holds the lock for too long.
         FencedError: this process stalled for longer than its lease; nothing was deleted that may not be.
     """
     with maintaining(table, "cleaning", config, force=force, host=host) as (context, lock):
@@ -145,9 +143,7 @@ def plan_clean(table: Table, keep_commits: int) -> CleaningPlan:
 
 
 def finish_cleans(context: WriteContext, lock: TableLock) -> tuple[str, ...]:
-    """Carry out the cleans on the timeline that their writers left,
-    and another writer's fresh ones not; their instants.
-    """
+    """Carry out pending cleans whose writers left them, but not fresh ones of other writers; their instants."""
     timeline = context.table.load_timeline()
     pending = [one.time for one in timeline.pending if one.action == names.CLEAN]
     return tuple(time for time in pending if _finish(context, lock, timeline, time))

@@ -12,10 +12,10 @@ What goes is completed and older than all of these:
 * what is pending on the metadata table's timeline.
 
 One write that is older stays as well, so that a write of the table that the metadata table is not told of is still
-newer than what the timeline begins with (:meth:`MetadataView.untold_writes`). An instant stays as long as a base file
-or log bears its name: a file group in which nothing changes keeps its base file for years, and neither Hudi nor we
-have to believe it for being older than the timeline. So there may be gaps in the timeline, of instants which no file
-of the metadata table is of any more.
+newer than what the timeline begins with (:meth:`MetadataView.untold_writes`). An instant also stays as long as a base
+file or log bears its name: a file group in which nothing changes keeps its base file for years, and that file must not
+count only because it is older than the timeline. So the timeline may have gaps: instants to which no file of the
+metadata table belongs any more.
 
 Source: Hudi 0.15 ``HoodieTimelineArchiver``, 1.2 ``TimelineArchiverV2``, ``getEarliestInstantForMetadataArchival``.
 """
@@ -99,7 +99,6 @@ def drop_metadata_table(
 
     Raises:
         MetadataTableError: it has no such partition.
-        LockTimeoutError: another writer holds the lock for too long.
     """
     with holding(table, "dropping the metadata table", config or WriteConfig(), host=host) as (_, lock):
         properties = table.current_properties()
@@ -121,10 +120,6 @@ def compact_metadata_table(
     """Compact the metadata table, and delete what nobody reads of it any more; the compaction's instant.
 
     None if there is no metadata table, nothing to compact, or a write is pending.
-
-    Raises:
-        PendingInstantError: a living writer of another kind is in flight.
-        LockTimeoutError: another writer holds the lock for too long.
     """
     with maintaining(table, "compacting the metadata table", config, force=force, host=host) as (context, _):
         return compact_metadata(context)
@@ -139,8 +134,6 @@ def archive_metadata_table(
 
     Raises:
         MetadataTableError: the metadata table does not know of a commit.
-        PendingInstantError: a living writer of another kind is in flight.
-        LockTimeoutError: another writer holds the lock for too long.
         FencedError: this process stalled for longer than its lease.
     """
     with maintaining(table, "archiving the metadata table's timeline", config, force=force, host=host) as (
@@ -260,7 +253,6 @@ def build_metadata_table(
     Raises:
         MetadataTableError: there is one (and none was named), or something in its place, or it cannot be kept up.
         PendingInstantError: a living writer of another kind is in flight; or any, if a record index is made anew.
-        LockTimeoutError: another writer holds the lock for too long.
         FencedError: this process stalled for longer than its lease.
     """
     purpose = "building the metadata table"
@@ -290,11 +282,7 @@ def committed_files(found: Snapshot) -> dict[str, dict[str, int]]:
 
 
 def _wanted(properties: TableProperties, partitions: Sequence[str], *, named: bool) -> tuple[str, ...]:
-    """What is to be built, in the order in which it is.
-
-    Raises:
-        MetadataTableError: there is nothing to build, or what cannot be kept up.
-    """
+    """What is to be built, in the order in which it is."""
     there = properties.metadata_partitions
     unknown = next((name for name in partitions if name not in GROUP_PREFIXES), None)
     if unknown is not None:
@@ -337,7 +325,6 @@ class _Builder:
 
     Attributes:
         table: the metadata table, with all partitions that can be in it.
-        found: the table as it is.
         files: partition path -> file name -> bytes, of every file of a completed commit.
         by_partition: keys are unique in their partition only.
         index: the table's; None if none is bound.
@@ -367,9 +354,6 @@ class _Builder:
     def check_scope(self) -> None:
         """Refuse a record index that would have one place for a key that may be in several partitions of the table,
         and one for each partition where releases read the table that do not know such an index.
-
-        Raises:
-            MetadataTableError: it is one of them.
         """
         index, version = self.index, self.properties.version
         if index is None or not self.by_partition:

@@ -48,7 +48,6 @@ def rollback_instant(
         UsageError: there is no such write, or it is completed and not the newest.
         TableUnsupportedError: a savepoint keeps it, or the table must not be written to.
         PendingInstantError: it is in flight, and its writer may be alive.
-        LockTimeoutError: another writer holds the lock for too long.
         FencedError: this process stalled for longer than its lease; nothing was rolled back.
     """
     settings = config or WriteConfig()

@@ -97,7 +97,7 @@ class AskedBlock(NamedTuple):
 
 @dataclass(frozen=True)
 class HFile:
-    """An HFile that can be read. Get one by :meth:`open` or :meth:`of`.
+    """An HFile that can be read. Get one by :meth:`open` or :meth:`of`. A damaged block is a TableCorruptError.
 
     Attributes:
         entry_count: keys and values in it.
@@ -193,32 +193,20 @@ class HFile:
             yield from self.parts_in(place, self.raw(place.offset, place.size), least_bytes)
 
     def parts_in(self, place: Place, block: bytes, least_bytes: int) -> Sequence[Part]:
-        """The same of a data block. One that is given as it is begins with the key that the index says.
-
-        Raises:
-            TableCorruptError: the block is damaged.
-        """
+        """The same of a data block. One that is given as it is begins with the key that the index says."""
         lone = _guarded(self.source, lambda: _lone(block, self.codec, least_bytes)) if self.is_plain else None
         if lone is not None and lone[0] == place.key:
             return (lone,)
         return self.entries_of(self._parsed(block, blocks.DATA))
 
     def lookup(self, keys: Keys) -> Iterator[Entry]:
-        """The entries of some keys; only blocks that can hold one are fetched.
-
-        Raises:
-            TableCorruptError: a block is damaged.
-        """
+        """The entries of some keys; only blocks that can hold one are fetched."""
         for block in self.asked_blocks(keys):
             chosen = frozenset(keys[number] for number in range(block.start, block.end))
             yield from (entry for entry in self.entries_of(block.content) if entry[0] in chosen)
 
     def asked_blocks(self, keys: Keys) -> Iterator[AskedBlock]:
-        """The data blocks that can hold some keys; neighbours are fetched together.
-
-        Raises:
-            TableCorruptError: a block is damaged.
-        """
+        """The data blocks that can hold some keys; neighbours are fetched together."""
         for run in self._runs(self._descend(self._roots, self.levels, keys, 0, len(keys))):
             first, last = run[0][0], run[-1][0]
             data = self.raw(first.offset, last.offset + last.size - first.offset)

@@ -65,11 +65,7 @@ def format_hfile(
 def finish_hfile(
     out: DataBlocks, schema: str, count: int, info: Mapping[bytes, bytes] | None = None, created_ms: int = 0
 ) -> bytes:
-    """The bytes of an HFile with some data blocks.
-
-    Args:
-        count: keys and values in them.
-    """
+    """The bytes of an HFile with some data blocks, which hold so many keys and values."""
     out.flush()
     load_at, codec = out.size, out.codec
     root = b"".join(_PLACE.pack(at, size) + format_vint(len(key) + 2) + _named(key) for key, at, size in out.places)

@@ -1,1 +1,0 @@
-"""The record index and the bloom filters in the metadata table."""
