@@ -53,7 +53,6 @@ class DagPlan:
 
     @property
     def is_single(self) -> bool:
-        """One job does all stages."""
         return self.execution in {SINGLE, LOCAL}
 
     def arguments(self) -> list[str]:

@@ -123,7 +123,6 @@ class _Fields:
             raise self.wrong(unknown[0], "is unknown", f"known keys: {', '.join(sorted(known))}")
 
     def wrong(self, key: str, problem: str, hint: str) -> UsageError:
-        """The error for one key."""
         at = self._where.of(key)
         return UsageError(f"{at.file}:{at.line}: {at.key} {problem}", culprit=f"{at.file}:{at.line}", hint=hint)
 

@@ -246,7 +246,6 @@ _STAGES: Final = {
 
 
 def show_step(console: Screen, step: str, done: Any) -> None:
-    """A step, when it is done."""
     console.print(f"[bold]{_TITLES[step]}[/bold]", soft_wrap=True)
     if step == "table":
         console.print(escape(done.uri), soft_wrap=True)

@@ -76,12 +76,10 @@ class Diagnosis(JsonResult):
 
     @property
     def failed(self) -> tuple[Check, ...]:
-        """The checks that failed."""
         return tuple(check for check in self.checks if check.verdict is CheckVerdict.FAIL)
 
 
 def ok(name: str, found: str) -> Check:
-    """Nothing to do."""
     return Check(name, CheckVerdict.OK, found)
 
 
@@ -139,7 +137,6 @@ Installed = Callable[[str], str | None]
 
 
 def installed_version(name: str) -> str | None:
-    """Version of a distribution in this Python."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

@@ -45,7 +45,6 @@ class Failure:
 
     @staticmethod
     def of(error: BaseException) -> Failure:
-        """What is shown of an exception."""
         if isinstance(error, LakeIndexError):
             return Failure(type(error).__name__, error.message, error.culprit, error.hint, error.exit_code)
         if isinstance(error, click.ClickException):
@@ -86,7 +85,6 @@ class LakeGroup(click.Group):
         self.homes: dict[str, str] = {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
-        """Names of all commands."""
         return sorted({*self.commands, *self.homes})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -102,7 +100,6 @@ class LakeGroup(click.Group):
         return {name: command for name, command in found.items() if command is not None}
 
     def main(self, args: Sequence[str] | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]  # always exits
-        """Run and exit."""
         show_warnings()
         if args is None:
             begin_with_process(os.getpid())

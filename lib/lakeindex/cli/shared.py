@@ -87,7 +87,6 @@ def complete_instant(ctx: click.Context, param: click.Parameter, incomplete: str
 
 
 def complete_table(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
-    """Folders."""
     return [CompletionItem(incomplete, type="dir")]
 
 
@@ -139,19 +138,16 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def table_argument(function: _F) -> _F:
-    """TABLE, a path or URL."""
     return click.argument("table", metavar="TABLE", shell_complete=complete_table)(function)
 
 
 def json_option(function: _F) -> _F:
-    """``--json``."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, also on failure.")(
         function
     )
 
 
 def pairs_option(function: _F) -> _F:
-    """``-o key=value``."""
     return click.option(
         "-o",
         "--option",

@@ -508,7 +508,7 @@ def feed_in_files(paths: Sequence[str]) -> pa.RecordBatchReader:
 
 
 def _of_file(path: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Columns and batches of a file. Raises: InputError: it is not there, or none."""
+    """Columns and batches of a file. Raises: InputError: it is not there, or no Parquet or Arrow file."""
     folder, name = posixpath.split(path)
     try:
         store = storage_at(folder)

@@ -205,7 +205,6 @@ class _WholeFile:
         return self._task.virtual.of(stored, self._task.file.path)
 
     def findings(self, before: list[Violation]) -> Findings:
-        """Everything that was found."""
         violations = [*before, *self._against_stats(), *self._found.values()]
         checked = Checked(
             files=1,
@@ -455,7 +454,6 @@ class PagesTask:
 
 
 def check_pages(task: PagesTask) -> Findings:
-    """Walk one file."""
     store, file = storage_at(task.uri), task.file
     try:
         raw = read_footer_bytes(store, file)

@@ -615,7 +615,6 @@ class _Spread:
             self._flush()
 
     def read(self, part: int) -> pa.Table:
-        """All rows of a part."""
         tables = [*(self._folder.read_table(one) for one in self._files[part]), *self._held[part]]
         empty = pa.schema([pa.field(n, pa.string()) for n in _COLUMNS]).empty_table()
         return pa.concat_tables([empty, *(t.cast(empty.schema) for t in tables)]).combine_chunks()

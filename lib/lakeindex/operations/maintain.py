@@ -63,7 +63,6 @@ class StepSummary(TableResult):
 
     @property
     def changed(self) -> bool:
-        """Whether there was anything to do."""
         return any(self.counts.values())
 
 

@@ -140,7 +140,6 @@ class BuiltFile:
 
 
 def split_files(tasks: tuple[SplitTask, ...]) -> tuple[SplitFile, ...]:
-    """Several files, one after the other."""
     return tuple(_split(task) for task in tasks)
 
 
@@ -397,7 +396,6 @@ class Rescale:
         noop: bool = False,
         dry_run: bool = False,
     ) -> RescaleSummary:
-        """The report."""
         plan = self.partitions(snapshot)
         options = {key: text for key, text in self._target.options().items() if key in _HUDI_OPTIONS and text}
         return RescaleSummary(

@@ -48,7 +48,6 @@ def read_commits(table: Table, timeline: Timeline, as_of: str | None = None) -> 
 
 
 def not_after(time: str, limit: str) -> bool:
-    """Whether an instant time is at or before another."""
     return comparable(time) <= comparable(limit)
 
 

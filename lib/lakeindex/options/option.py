@@ -81,7 +81,6 @@ FLAG: Final = "true | false"
 
 
 def flag(text: str) -> bool:
-    """``true`` or ``false``."""
     lowered = text.strip().lower()
     if lowered not in ("true", "false"):
         raise ValueError(text)
@@ -281,7 +280,6 @@ def choice_of(*values: str) -> Callable[[str], str]:
 
 
 def names_of(kind: type[StrEnum]) -> str:
-    """The values of an enumeration, for a table of options."""
     return " | ".join(member.value for member in kind)
 
 

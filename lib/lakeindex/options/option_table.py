@@ -406,7 +406,6 @@ def _kind_areas() -> Iterator[tuple[OptionArea, tuple[IndexType, ...]]]:
 
 
 def _default(config: type, option: Option) -> Any:
-    """The value when an option is not given."""
     found = {one.name: one.default for one in fields(config)}
     return option.bound_default or found.get(option.field)
 

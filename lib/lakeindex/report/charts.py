@@ -55,7 +55,6 @@ class RangeGroup:
 
 
 def colours_of(names: Sequence[str]) -> dict[str, str]:
-    """A colour for each name of a chart."""
     return {name: COLOURS[at % len(COLOURS)] for at, name in enumerate(names)} | _BESIDE
 
 

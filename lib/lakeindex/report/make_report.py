@@ -70,12 +70,10 @@ class Finding:
 
 
 def advise(report: RunReport) -> RunReport:
-    """The same report with its advice."""
     return replace(report, advice=tuple(finding.text for finding in findings(report)))
 
 
 def findings(report: RunReport) -> Iterator[Finding]:
-    """All that stands out."""
     stages = {stage.name: stage for stage in report.run.stages}
     yield from _of_rows(report)
     yield from _of_ranges(report, stages)

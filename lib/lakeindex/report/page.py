@@ -165,7 +165,6 @@ def _bytes(size: int | None) -> str:
 
 
 def _history_numbers(report: TableReport) -> list[tuple[str, str]]:
-    """The table now."""
     if not report.commits:
         return [("commits", "0")]
     newest = report.commits[0]

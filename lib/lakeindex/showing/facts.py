@@ -51,39 +51,32 @@ def show_fields(console: Screen, result: Any) -> None:
 
 
 def show_columns(console: Screen, found: TableColumns) -> None:
-    """A line a column."""
     for column in found.columns:
         _line(console, f"{column.name} {column.type}{'' if column.nullable else ' not null'}")
 
 
 def show_entries(console: Screen, found: TableEntries) -> None:
-    """A line a property."""
     for name, value in sorted(found.properties.items()):
         _line(console, f"{name}={value}")
 
 
 def show_count(console: Screen, found: TableCount) -> None:
-    """The number alone."""
     _line(console, str(found.rows))
 
 
 def show_files(console: Screen, found: TableFiles) -> None:
-    """A line a file."""
     show_live_files(console, found.files)
 
 
 def show_live_files(console: Screen, files: Iterable[LiveFile]) -> None:
-    """A line a file."""
     _sizes(console, ((file.path, f"{file.rows:,} rows", human_bytes(file.bytes)) for file in files))
 
 
 def show_partitions(console: Screen, found: TablePartitions) -> None:
-    """A line a partition."""
     show_live_partitions(console, found.partitions)
 
 
 def show_live_partitions(console: Screen, partitions: Iterable[LivePartition]) -> None:
-    """A line a partition."""
     _sizes(
         console,
         (

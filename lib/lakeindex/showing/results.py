@@ -66,7 +66,6 @@ def show_run(console: Screen, run: RunSummary) -> None:
 
 
 def show_notes(console: Screen, notes: Iterable[str]) -> None:
-    """A line a note."""
     for note in notes:
         console.print(f"note: {note}", markup=False, soft_wrap=not console.is_terminal)
 
@@ -97,7 +96,6 @@ def _kept(stage: StageSummary) -> str:
 
 
 def show_created(console: Screen, created: CreatedTable) -> None:
-    """A new table."""
     facts = {
         "where": created.uri,
         "version": f"{created.version}{f', not read by {created.unread_by}' if created.unread_by else ''}",
@@ -120,7 +118,6 @@ def _columns(columns: tuple[Column, ...]) -> str:
 
 
 def show_inspection(console: Screen, found: TableInspection) -> None:
-    """What a table is."""
     index = found.index_type or "not bound yet (the first write binds it: as it says, else as the files show)"
     pending = ", ".join(f"{one.action} {one.instant} ({one.state})" for one in found.pending)
     instants = ", ".join(f"{count} {action}" for action, count in found.instants.items())
@@ -162,7 +159,6 @@ def _sizes(buckets: tuple[SizeBucket, ...]) -> str:
 
 
 def show_history(console: Screen, history: TableHistory) -> None:
-    """The history of a table."""
     if history.instants:
         show_instants(console, history.instants)
     else:
@@ -170,7 +166,6 @@ def show_history(console: Screen, history: TableHistory) -> None:
 
 
 def show_instants(console: Screen, instants: Sequence[HistoryEntry]) -> None:
-    """The instants of a table."""
     grid = Grid.of(
         *("instant", "time", "action", "operation", "batch"),
         *("inserts", "updates", "deletes", "created", "rewritten", "removed", "bytes"),
@@ -200,7 +195,6 @@ def _target(entry: HistoryEntry) -> str:
 
 
 def show_check(console: Screen, report: CheckReport) -> None:
-    """What a check found."""
     say = functools.partial(console.print, soft_wrap=not console.is_terminal)  # piped, a finding is a line
     checked = report.checked
     say(
@@ -226,7 +220,6 @@ def show_check(console: Screen, report: CheckReport) -> None:
 
 
 def show_read(console: Screen, summary: ReadSummary) -> None:
-    """What was read."""
     console.print(
         f"{_count(summary.rows)} rows as of {summary.as_of or summary.instant or 'the beginning'}"
         + (f" written after {summary.since}" if summary.since else "")
@@ -237,7 +230,6 @@ def show_read(console: Screen, summary: ReadSummary) -> None:
 
 
 def show_changes(console: Screen, summary: ChangesSummary) -> None:
-    """What happened between two points in time."""
     console.print(
         f"{_count(summary.inserts)} inserts, {_count(summary.updates)} updates and {_count(summary.deletes)} deletes"
         f" from {summary.since or 'the beginning'} to {summary.until or 'now'}"
@@ -325,7 +317,6 @@ def show_advice(console: Screen, found: Advice) -> None:
 
 
 def show_rollback(console: Screen, summary: RollbackSummary) -> None:
-    """What was taken back."""
     console.print(
         f"rolled {summary.instant} back"
         + (f" with {summary.rollback_instant}" if summary.rollback_instant else "")
@@ -335,7 +326,6 @@ def show_rollback(console: Screen, summary: RollbackSummary) -> None:
 
 
 def show_clean(console: Screen, summary: CleanSummary) -> None:
-    """What a clean deleted."""
     for instant in summary.finished:
         console.print(f"finished clean {instant}, which somebody had left")
     what = f"{_count(len(summary.files))} files, {human_bytes(summary.bytes)}"
@@ -354,7 +344,6 @@ def show_clean(console: Screen, summary: CleanSummary) -> None:
 
 
 def show_archive(console: Screen, summary: ArchiveSummary) -> None:
-    """What left the timeline."""
     for path in summary.strays:
         console.print(f"deleted stray {escape(path)}")
     count = _count(len(summary.instants))
@@ -375,7 +364,6 @@ def _since(earliest: str | None) -> str:
 
 
 def show_maintenance(console: Screen, summary: MaintenanceSummary) -> None:
-    """What each step did."""
     grid = Grid.of("step", "what it changed", "seconds", text=2, folded=("what it changed",))
     for step in summary.steps:
         changes = ", ".join(f"{_count(count)} {name.replace('_', ' ')}" for name, count in step.counts.items() if count)
@@ -390,7 +378,6 @@ _KEYS_SHOWN: Final = 20
 
 
 def show_index_built(console: Screen, done: IndexBuilt) -> None:
-    """A stored index that was built."""
     console.print(
         f"built {done.index_type} as {done.generation}: {done.rows:,} keys of {done.files:,} files, through "
         f"{done.covered_through or 'the beginning'}, {done.bytes:,} bytes, {done.seconds:.2f} s",
@@ -399,7 +386,6 @@ def show_index_built(console: Screen, done: IndexBuilt) -> None:
 
 
 def show_index_migrated(console: Screen, done: IndexMigrated) -> None:
-    """A table whose index type was changed."""
     show_notes(console, done.notes)
     if done.noop:
         console.print(f"the index of {done.table} is {done.index_type} already", markup=False)
@@ -417,13 +403,11 @@ def show_index_migrated(console: Screen, done: IndexMigrated) -> None:
 
 
 def show_index_dropped(console: Screen, done: IndexDropped) -> None:
-    """A stored index that was removed."""
     what = "removed" if done.was_built else "was not built; removed what was left of"
     console.print(f"{what} {done.index_type} ({done.bytes:,} bytes)", markup=False)
 
 
 def show_index_verified(console: Screen, found: IndexVerified) -> None:
-    """What a comparison of a stored index with the files found."""
     console.print(
         f"compared {found.entries:,} entries of {found.index_type} with {found.rows:,} keys in {found.files:,} files; "
         f"{found.seconds:.2f} s",
@@ -442,7 +426,6 @@ def show_index_verified(console: Screen, found: IndexVerified) -> None:
 
 
 def show_index_status(console: Screen, found: IndexStatus) -> None:
-    """The state of a stored index."""
     state = "built" if found.is_built else "not built: lakeindex index build TABLE"
     in_metadata = found.kept_in != "lakeindex"
     rows = (
@@ -461,19 +444,16 @@ def show_index_status(console: Screen, found: IndexStatus) -> None:
 
 
 def show_metadata_built(console: Screen, done: MetadataBuilt) -> None:
-    """What was built of the metadata table."""
     named = ", ".join(done.built)
     console.print(f"built {named}: {done.files:,} files named; {done.seconds:.2f} s", markup=False)
 
 
 def show_metadata_dropped(console: Screen, done: MetadataDropped) -> None:
-    """What was taken away of the metadata table."""
     left = f"; left: {', '.join(done.left)}" if done.left else ""
     console.print(f"dropped {', '.join(done.dropped) or 'nothing: there is no metadata table'}{left}", markup=False)
 
 
 def show_metadata_status(console: Screen, found: MetadataStatus) -> None:
-    """What the metadata table has."""
     if not found.partitions:
         console.print(f"table {found.table} has no metadata table", markup=False)
     for one in found.partitions:
@@ -487,7 +467,6 @@ def show_metadata_status(console: Screen, found: MetadataStatus) -> None:
 
 
 def show_metadata_verified(console: Screen, found: MetadataVerified) -> None:
-    """What a comparison of the metadata table with the files found."""
     where = f"{found.files:,} files in {found.partitions:,} partitions"
     console.print(f"compared with {where}; {found.seconds:.2f} s", markup=False)
     for kind, count in found.counts.items():
@@ -532,7 +511,6 @@ def _by(done: RescaleSummary) -> str:
 
 
 def show_repaired(console: Screen, done: KeysRepaired) -> None:
-    """Keys that were stored more than once."""
     show_notes(console, done.notes)
     if not done.keys:
         console.print(f"every key is stored once in its {done.scope}")

@@ -143,7 +143,6 @@ class Lineage:
             self._mark(spec, is_open=True)
 
     def end(self, spec: RunSpec, ending: RunEnding) -> None:
-        """The run ended."""
         if self._run_id is None:
             self.start(spec)  # it failed before its inputs were known, or START could not be told
         facets = lineage_facets(
@@ -258,7 +257,6 @@ def _columns(table_uri: str) -> pa.Schema | None:
 
 
 def _parent_facet(parent: str | None) -> Any:
-    """What started the run, if that is known."""
     found = _parts(parent)
     if found is None:
         return None

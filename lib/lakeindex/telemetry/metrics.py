@@ -157,7 +157,6 @@ class _Samples:
             yield metric
 
     def take(self, spec: RunSpec, ending: RunEnding) -> None:
-        """The end of a run."""
         table = spec.table_uri
         self._forget_last_run(table)
         self._add("lakeindex_runs", 1, table=table, operation=str(spec.operation).lower(), outcome=str(ending.outcome))

@@ -46,13 +46,11 @@ class RunEnding:
 
 
 def ended_well(summary: RunSummary, finished_at: float) -> RunEnding:
-    """The end of a run that left a summary."""
     outcome = RunOutcome.NOOP if summary.noop else RunOutcome.COMMITTED
     return RunEnding(outcome, finished_at, 0, summary, summary.stages)
 
 
 def ended_badly(error: BaseException, stages: tuple[StageSummary, ...], finished_at: float) -> RunEnding:
-    """The end of a run that raised."""
     otherwise = 1 if isinstance(error, Exception) else INTERRUPTED
     code = error.exit_code if isinstance(error, LakeIndexError) else otherwise
     return RunEnding(RunOutcome.FAILED, finished_at, code, None, stages, error)

@@ -114,7 +114,6 @@ def table_history(uri: str) -> History:
 
 
 def history_of(table: Table) -> TableHistory:
-    """As :func:`table_history`, with the table's name."""
     timeline = table.load_timeline()
     newest_first = timeline.instants[::-1]
     entries = in_parallel(table.storage.uri, lambda instant: _entry(table, timeline, instant), newest_first)

@@ -273,7 +273,6 @@ class Got:
 
     @staticmethod
     def of(schema: pa.Schema, parts: Sequence[tuple[pa.Table, RowNumbers]], tally: Tally) -> Got:
-        """All of some parts together."""
         return Got(
             pa.concat_tables([schema.empty_table(), *(rows for rows, _ in parts)]),
             np.concatenate([np.zeros(0, np.int64), *(found for _, found in parts)]),
@@ -352,7 +351,6 @@ class PieceReader:
     options: StoreOptions
 
     def __call__(self, number: int) -> Iterator[pa.RecordBatch]:
-        """The rows of one file."""
         file, rows = self.files[number]
         for table in FileReader(self.spec, open_storage(self.spec.uri, self.options), file, rows).tables():
             yield from table.to_batches()

@@ -55,7 +55,6 @@ class KeyScope:
 
     @property
     def table(self) -> Table:
-        """The table."""
         return self.past.table
 
 

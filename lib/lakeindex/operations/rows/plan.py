@@ -92,7 +92,6 @@ class ScanPlan:
 
     @property
     def table(self) -> Table:
-        """The table."""
         return self.past.table
 
     @property
@@ -102,13 +101,11 @@ class ScanPlan:
 
     @property
     def spec(self) -> ReadSpec:
-        """How the files are read."""
         later = None if self.past.since is None else self.past.later
         keys = self.keys if any(rows is not None for rows in self.left.rows) else None
         return ReadSpec(self.table.uri, self.schema, self.inner, self.predicate, keys, later, self.config)
 
     def readers(self) -> list[FileReader]:
-        """One reader for each file."""
         spec = self.spec
         return [FileReader(spec, self.table.storage, file, rows) for file, rows in self.asked]
 
