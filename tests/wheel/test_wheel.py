@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakeindex.hashing import compile_loops
 from lakeindex.pipeline import Stage
 
 pytestmark = pytest.mark.wheel
@@ -102,7 +103,10 @@ def test_the_wheel_has_what_it_needs_and_nothing_of_the_checkout(wheel: Path):
     wanted = {f"lakeindex/jobs/{path.name}" for path in (ROOT / "jobs").glob("*.py")} | {
         "lakeindex/dags/upsert_table.py"
     }
-    assert wanted | {"lakeindex/py.typed", "lakeindex/report/page.html.jinja"} <= names
+    library = f"lakeindex/hashing/{compile_loops.library().name}"
+    assert wanted | {"lakeindex/py.typed", "lakeindex/report/page.html.jinja", library} <= names
+    assert [name for name in names if "/loops-" in name] == [library]
+    assert re.search(r"-py3-none-\w+_\d+_\w+(\.\w+)*\.whl$", wheel.name)  # of a platform, for every Python
     assert {name.split("/")[0] for name in names} == {"lakeindex", "lakeindex-0.1.0.dist-info"}
 
 
@@ -110,6 +114,8 @@ def test_s3_is_a_name_for_what_the_core_has(wheel: Path, place: Path):
     env = installed(wheel, place, "s3")
     assert "does not have an extra" not in env.said
     use(env)
+    checks = {one["name"]: one["found"] for one in json.loads(env.run("lakeindex", "doctor", "--json"))["checks"]}
+    assert checks["loops"].startswith(f"compiled, {env.folder}")
     shown = json.loads(env.run("lakeindex", "demo", "--json", more={"TMPDIR": str(env.folder), "JAVA_HOME": ""}))
     assert shown["rows"] == 59_970
     assert Path(shown["report"]).is_relative_to(env.folder)
