@@ -34,8 +34,8 @@ from lakeindex.model import IndexType
 from lakeindex.options.parse import parse_create_options
 from lakeindex.pipeline import Stage, default_checkpoints
 from lakeindex.run.checkpoints import RunFolder
-from lakeindex.run.estimate import load_of
 from lakeindex.run.summary import RunSummary, StageSummary
+from lakeindex.stages.merge_write.stage import load_of
 from lakeindex.storage import open_storage
 from lakeindex.table.create import CreateSpec, create_table
 from lakeindex.tasks.local_runner import LocalRunner
