@@ -22,16 +22,21 @@ FOOTER = footer_bytes(written(group=50))
 HEADERS = written(group=50)[4:400]
 
 
+def exactly(form: object, raw: bytes) -> object:
+    """For a compiled form a buffer that ends with the bytes; those of an object have a zero behind them."""
+    return np.frombuffer(raw, np.uint8).copy() if hasattr(form, "__wrapped__") else raw
+
+
 def walked(form: object, raw: bytes, columns: int = 8) -> list[object]:
     found = np.full((2, columns, NUMBERS), -1, np.int64)
     places, seen = np.full(PLACES, -1, np.int64), np.zeros(1, np.int64)
-    form(raw, 0, found, places, seen)  # type: ignore[operator]
+    form(exactly(form, raw), 0, found, places, seen)  # type: ignore[operator]
     return [seen.tolist(), places.tolist(), found.tolist()]
 
 
 def header_of(form: object, raw: bytes, start: int) -> list[int]:
     found = np.zeros(PAGE_NUMBERS, np.int64)
-    form(raw, start, found)  # type: ignore[operator]
+    form(exactly(form, raw), start, found)  # type: ignore[operator]
     return list(found.tolist())
 
 
