@@ -1,4 +1,4 @@
-"""The table as a run finds it: checked, bound, with its state; and the work begun anew if others change it meanwhile.
+"""Open a table for a run: checked, bound, with its state; and begin the work anew if others change it meanwhile.
 
 A rollback, a clean or a rewrite for another index deletes files that a snapshot names. A reader then misses such a file
 or its commit. That is no damage if the timeline has changed since the snapshot.

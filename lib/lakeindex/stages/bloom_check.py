@@ -1,8 +1,8 @@
 """Stage 3: probe each file's filter with only the keys inside its range. BLOOM kinds alone need it.
 
 Filters come from the footer cache, those that lie beside each other there with one request: tasks are cut along the
-side files. Of files that the metadata table has told the ranges of, they come from there. A filter that is damaged or
-gone there is read from its footer, and put into the cache anew.
+side files. If the range of a file came from the metadata table, its filter does, too. A filter that is damaged or gone
+there is read from its footer, and put into the cache anew.
 """
 
 from __future__ import annotations

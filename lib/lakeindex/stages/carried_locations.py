@@ -1,4 +1,4 @@
-"""Stage 4, made again because the table moved: locations in files that are as they were are taken over.
+"""Stage 4, done again because the table moved: locations in files that did not change are taken over.
 
 A base file never changes, so what was found in it for the same keys is found in it again.
 Only files that are new, and files for which other keys are proposed now, are read.

@@ -1,13 +1,12 @@
 """Stage 4: exact match of the candidates in each file's key column; the row position of each key that is there.
 
-Under event time the ordering column is read beside the keys, so that what an older row is worth is known before
-anything is planned: a late row neither moves nor rewrites anything. The same holds for columns that conditions of the
-write name.
+Under event time the ordering column is read beside the keys, so that late rows are known before anything is planned: a
+late row neither moves nor rewrites anything. The same holds for columns that conditions of the write name.
 
 Of a stored index, keys that are not where the store says are looked for in all files in scope: an entry that names the
 wrong file group is a defect, or another writer's leftover (Hudi leaves rows in HBase that a failed commit put). The key
-may be anywhere; to take it for a new one would double it. Keys that were deleted and still have an entry end there,
-too, and are found nowhere.
+may be anywhere; to take it for a new one would double it. Deleted keys that still have an entry are looked for in
+this way, too, and are found nowhere.
 """
 
 from __future__ import annotations

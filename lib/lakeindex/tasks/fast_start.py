@@ -3,7 +3,7 @@
 * pyarrow looks for pandas when it makes its first array, to know pandas' objects when it is given some. Importing it
   takes longer than a small batch, and these processes are never given any; where pandas is wanted later
   (``to_pandas``), pyarrow imports it then.
-* No garbage is looked for among the modules once they are there (:func:`loaded`), at the end of the process neither.
+* Once the modules are loaded, no garbage is looked for among them (:func:`loaded`), nor at the end of the process.
 """
 
 from __future__ import annotations

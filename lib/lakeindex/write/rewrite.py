@@ -1,7 +1,7 @@
 """Make base files: of new rows, or from an old one by decoding only what a batch changes; the rest is copied as bytes.
 
 A row group is *copied* if no row of it changes. If rows of it are only updated it is *patched*: columns whose values
-cannot change (:mod:`lakeindex.write.rewrite`) or did not change are copied, the others encoded anew. If rows of
+cannot change (:func:`fixed_columns`) or did not change are copied, the others encoded anew. If rows of
 it are deleted it is *recoded*, all columns. New rows go to row groups of their own, behind the others. A row group that
 has become small is joined with its neighbour, so they stay few. ``_hoodie_file_name`` names the new file in every row:
 its chunks are always written anew, without reading the old ones.

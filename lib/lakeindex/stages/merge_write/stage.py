@@ -3,10 +3,10 @@
 One attempt, against the snapshot of the look-up. If the table moves while files are written,
 publishing finds out under the lock.
 
-Rows that move to another partition keep what the batch does not say: the old values are in the file that a row leaves,
-the row is written into another one. So before anything is planned, each chunk with such rows is staged again with whole
-rows in their places, read from the files that they leave, a row group at a time. What comes after takes rows from the
-chunk, as ever.
+A row that moves to another partition keeps what the batch does not say: its old values are in the file that it leaves,
+and it is written into another one. So before anything is planned, each chunk with such rows is staged again with whole
+rows in their places, read from the files that they leave, a row group at a time. Later steps take rows from the chunk
+as always.
 """
 
 from __future__ import annotations

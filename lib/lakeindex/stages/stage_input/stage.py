@@ -3,8 +3,8 @@
 Two maps: *key* reads splits of the input in pieces, combines each and scatters it by a hash of the lookup key into the
 run folder, *sort* combines and sorts each bucket. Pieces and buckets are as large as a task's share of the memory
 allows. A split of one piece whose keys no other split holds (the only one of a batch, those of a sorted export) is
-staged as it is keyed, with nothing in between. Which splits these are, footers of Parquet files tell. They are believed
-for the plan only; the keys themselves are compared once they are sorted.
+staged as it is keyed, with nothing in between. The footers of Parquet files tell which splits these are. They are
+believed for the plan only; the keys themselves are compared once they are sorted.
 """
 
 from __future__ import annotations

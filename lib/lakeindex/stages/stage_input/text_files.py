@@ -1,7 +1,7 @@
 """CSV and JSON files of the batch, read in pieces. The table's columns say what their texts and numbers are.
 
-Numbers are exact: no text of one goes through a float. What is no value of its column's type is null, and told by its
-row.
+Numbers are exact: the text of a number never becomes a float on the way. What is no value of its column's type is null,
+and the problem is reported with its row.
 """
 
 from __future__ import annotations
