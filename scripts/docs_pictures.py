@@ -29,8 +29,11 @@ sys.path[:0] = [str(ROOT / "lib"), str(ROOT)]
 from demo.feed import SCHEMA, load_flights, write_feed  # noqa: E402 - the checkout's demo
 from lakeindex.api.table import LakeTable  # noqa: E402 - the checkout's library, here and below
 from lakeindex.bloom import filter_candidates, usable_filter  # noqa: E402 - as above
-from lakeindex.bloom.filter import BloomFilter, build_sized  # noqa: E402 - as above
-from lakeindex.bloom.sizing import FilterSize  # noqa: E402 - as above
+from lakeindex.bloom.filter import (  # noqa: E402 - as above
+    BloomFilter,
+    FilterSize,
+    build_sized,
+)
 from lakeindex.files.footers import read_footer  # noqa: E402 - as above
 from lakeindex.hashing.arrow import string_buffers  # noqa: E402 - as above
 from lakeindex.index.key_ranges import KeyRange, prune  # noqa: E402 - as above

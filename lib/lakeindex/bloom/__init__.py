@@ -3,14 +3,15 @@
 from lakeindex.bloom.filter import (
     BloomFilter,
     FilterProblem,
+    FilterSize,
     build_filter,
     expected_fpp,
     extend_filter,
     filter_candidates,
     parse_filter,
+    size_for,
     usable_filter,
 )
-from lakeindex.bloom.sizing import FilterSize, size_for
 
 __all__ = [
     "BloomFilter",

@@ -15,8 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from lakeindex.bloom.filter import BloomFilter, FilterProblem, build_sized, extend_filter, parse_filter
-from lakeindex.bloom.sizing import size_for
+from lakeindex.bloom.filter import BloomFilter, FilterProblem, build_sized, extend_filter, parse_filter, size_for
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.hashing.java_strings import java_min_max, java_order_key
 from lakeindex.options.types import FilterSizing, FilterType, WriteConfig

@@ -6,7 +6,7 @@ stands in :mod:`lakeindex.index.cost_constants`. The model is good for comparing
 kept in every run's summary (``estimate``) and shown by ``lakeindex advise``.
 
 Files that hold at least one of ``n`` pairs of which each is true with probability ``q``: ``1 - (1 - q) ** n`` a file.
-Filters let through ``fpp`` of the false pairs (:mod:`lakeindex.bloom.sizing`).
+Filters let through ``fpp`` of the false pairs (:mod:`lakeindex.bloom.filter`).
 """
 
 from __future__ import annotations

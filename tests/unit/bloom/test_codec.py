@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeindex.bloom import BloomFilter, FilterProblem, build_filter, parse_filter
-from lakeindex.bloom.filter import build_sized
-from lakeindex.bloom.sizing import FilterSize
+from lakeindex.bloom.filter import FilterSize, build_sized
 from lakeindex.options.types import FilterType, WriteConfig
 from tests.peak_memory import with_peak_memory
 

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeindex.bloom import BloomFilter, build_filter, expected_fpp, extend_filter, parse_filter
-from lakeindex.bloom.filter import build_sized, lacks_bits
-from lakeindex.bloom.sizing import FilterSize
+from lakeindex.bloom.filter import FilterSize, build_sized, lacks_bits
 from lakeindex.errors import InvariantError
 from lakeindex.hashing.arrow import string_buffers
 from lakeindex.options.types import FilterSizing, FilterType, WriteConfig

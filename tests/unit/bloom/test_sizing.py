@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeindex.bloom.sizing import MAX_BITS, FilterSize, bits_for, false_positive_probability, hashes_for, size_for
+from lakeindex.bloom.filter import MAX_BITS, FilterSize, bits_for, false_positive_probability, hashes_for, size_for
 from lakeindex.errors import OptionError
 from lakeindex.options.types import FilterSizing, FilterType, WriteConfig
 

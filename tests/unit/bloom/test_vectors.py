@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lakeindex.bloom import BloomFilter, parse_filter
-from lakeindex.bloom.filter import build_sized
-from lakeindex.bloom.sizing import FilterSize
+from lakeindex.bloom.filter import FilterSize, build_sized
 from lakeindex.options.types import FilterType
 
 CASES: list[dict[str, Any]] = json.loads(

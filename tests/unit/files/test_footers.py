@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakeindex.bloom import build_filter, filter_candidates, marks, usable_filter
-from lakeindex.bloom.filter import build_sized
-from lakeindex.bloom.sizing import FilterSize
+from lakeindex.bloom.filter import FilterSize, build_sized
 from lakeindex.errors import TableCorruptError
 from lakeindex.files.footers import (
     Footer,

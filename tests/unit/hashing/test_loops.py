@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeindex.bloom import filter as bloom
-from lakeindex.bloom.sizing import FilterSize
+from lakeindex.bloom.filter import FilterSize
 from lakeindex.hashing import compile_loops, java_strings, loops, murmur, row_digest
 from lakeindex.hashing.arrow import StringBuffers, string_buffers
 from lakeindex.index import key_ranges
