@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -157,6 +158,11 @@ def _git(*words: str) -> str:
     root = Path(__file__).resolve().parent.parent
     done = subprocess.run(["git", *words], capture_output=True, text=True, check=False, cwd=root)
     return done.stdout.strip() or ("" if words[0] == "status" else "unknown")
+
+
+def now() -> str:
+    """When a measurement starts."""
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def machine_line() -> str:

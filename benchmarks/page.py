@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from benchmarks import plots, pruning, report, scorecard, timings, verdict
+from benchmarks import plots, report, scorecard, timings, verdict
 from benchmarks.report import WorkloadResult
 from benchmarks.timings import Measurement
 
@@ -76,11 +76,10 @@ def _others(measured: dict[str, Measurement]) -> list[str]:
 def update() -> None:
     """All pages."""
     results, measured = report.load_all(), timings.load_all()
-    micro = pruning.load()
     own = [report.table(one) for one in results] + [
         f"**{_TITLES[name][0]}**: {timings.table(one)}" for name, one in measured.items()
     ]
-    report.update_page(own + ([pruning.section(micro)] if micro else []))
+    report.update_page(own)
     report.update_page(sections(results, measured, PAGE.parent / "images"), PAGE, BEGIN)
     shown = [one for one in results if not one.workload.startswith(_TRIAL)]
     report.update_page(scorecard.made(shown, SCORECARD.parent / "images"), SCORECARD, BEGIN)

@@ -8,53 +8,33 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks import timings
+from benchmarks.timings import Timing
 from benchmarks.workloads import names
 
-HERE: Final = Path(__file__).resolve().parent
-RESULTS: Final = HERE / "results"
-README: Final = HERE / "README.md"
+README: Final = Path(__file__).resolve().with_name("README.md")
 BEGIN: Final = "<!-- results: made by make bench -->"
 END: Final = "<!-- end of results -->"
 #: What ratios are taken of.
 REFERENCES: Final = ("floor", "delta-rs")
-#: Others' CPU, as a part of the peer's own, from which a figure is marked as noisy.
-_NOISE: Final = 0.05
 
 
 @dataclass
-class PeerResult:
-    """All runs of one peer on one workload.
+class PeerResult(Timing):
+    """All upserts of one peer on one workload.
 
     Attributes:
-        failed: why there is no result, else None.
         compression: codec and level of what it writes; None in results from before it was the same for all.
         correct: whether row count, distinct keys and both sums were right after every run.
     """
 
-    peer: str
-    title: str
-    failed: str | None = None
     correct: bool = False
     load_seconds: float = 0.0
-    seconds: list[float] = field(default_factory=list)
-    cpu_seconds: list[float] = field(default_factory=list)
-    others_cpu_seconds: list[float] = field(default_factory=list)
-    peak_bytes: int = 0
     base_files: int = 0
     data_files: int = 0
     data_bytes: int = 0
     other_bytes: int = 0
     compression: str | None = None
-
-    @property
-    def median(self) -> float:
-        """Median of the wall times."""
-        return statistics.median(self.seconds)
-
-    @property
-    def noisy(self) -> bool:
-        """Whether something else used the machine meanwhile."""
-        return is_noisy(self.cpu_seconds, self.others_cpu_seconds)
 
 
 @dataclass
@@ -76,27 +56,22 @@ class WorkloadResult:
         return next((peer.base_files for peer in self.peers if peer.base_files), 0)
 
 
-def is_noisy(own: list[float], others: list[float]) -> bool:
-    """Whether something else used the machine while these were taken."""
-    return any(other > _NOISE * mine for other, mine in zip(others, own, strict=True))
-
-
 def save(result: WorkloadResult) -> Path:
     """The raw figures, one file a workload; the newest run replaces the one before."""
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{result.workload}.json"
+    timings.RESULTS.mkdir(exist_ok=True)
+    path = timings.RESULTS / f"{result.workload}.json"
     path.write_text(json.dumps(asdict(result), indent=1) + "\n")
     return path
 
 
 def load_all() -> list[WorkloadResult]:
     """Every saved workload, in the order of their names' list."""
-    paths = [RESULTS / f"{name}.json" for name in names()]
+    paths = [timings.RESULTS / f"{name}.json" for name in names()]
     return [_parse(json.loads(path.read_text())) for path in paths if path.exists()]
 
 
 def _parse(facts: dict[str, Any]) -> WorkloadResult:
-    peers = [PeerResult(**peer) for peer in facts.pop("peers")]
+    peers = [PeerResult(**{"workload": facts["workload"], **peer}) for peer in facts.pop("peers")]
     return WorkloadResult(**facts, peers=peers)
 
 
@@ -105,8 +80,7 @@ def _line(peer: PeerResult, references: list[PeerResult | None]) -> str:
         return f"| {peer.title} | failed | | | | | | | |"
     cells = [
         peer.title,
-        f"{'~' if peer.noisy else ''}{peer.median:.2f}",
-        f"{min(peer.seconds):.2f} - {max(peer.seconds):.2f}",
+        *peer.cells,
         *(f"{peer.median / one.median:.2f}" if one is not None else "" for one in references),
         f"{statistics.median(peer.cpu_seconds):.1f}",
         f"{peer.peak_bytes / 2**20:.0f}",

@@ -11,14 +11,13 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import psutil
 
-from benchmarks import harness, page, pruning, report
-from benchmarks.measuring import commit, data_files, listing, machine_line, measured, restore, written
+from benchmarks import harness, page, report
+from benchmarks.measuring import commit, data_files, listing, machine_line, measured, now, restore, written
 from benchmarks.peers import GROWTH_PEERS, LIGHT_PEERS, PEERS, shifts
 from benchmarks.report import PeerResult, WorkloadResult
 from benchmarks.worker import PeerError, PeerProcess
@@ -36,15 +35,14 @@ class Contestant:
     """One peer on one workload: its process, its base table, its result so far."""
 
     def __init__(self, name: str, wanted: Workload, folder: Path) -> None:
-        self.result = PeerResult(peer=name, title=PEERS[name].title, compression=PEERS[name].compression)
+        self.result = PeerResult(wanted.name, name, PEERS[name].title, compression=PEERS[name].compression)
         self._workload = wanted
         self._base = folder / f"{name}-base" / "orders"
         self._work = folder / f"{name}-work" / "orders"
         self._process: PeerProcess | None = None
 
     def _fail(self, error: PeerError) -> None:
-        self.result.failed = str(error).strip().splitlines()[-1][:300]
-        print(f"{self.result.peer} failed:\n{error}", file=sys.stderr, flush=True)
+        self.result.fail(error)
         self.close()
 
     def start(self) -> None:
@@ -85,10 +83,7 @@ class Contestant:
             print(f"{result.peer}: {totals}, expected {self._workload.truth}", file=sys.stderr, flush=True)
         print(f"  {result.peer:18} {usage.seconds:8.2f} s{'' if counts else '  (warm-up)'}", flush=True)
         if counts:
-            result.seconds.append(round(usage.seconds, 3))
-            result.cpu_seconds.append(round(usage.cpu_seconds, 2))
-            result.others_cpu_seconds.append(round(usage.others_cpu_seconds, 2))
-            result.peak_bytes = max(result.peak_bytes, usage.peak_bytes)
+            result.add(usage)
             result.data_files, result.data_bytes = new.data_files, new.data_bytes
             result.other_bytes = new.other_bytes
 
@@ -111,7 +106,7 @@ def compare(name: str, peers: list[str], runs: int) -> WorkloadResult:
         batch_rows=wanted.batch_rows,
         touched_files=wanted.touched_files,
         machine=machine_line(),
-        started=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        started=now(),
         commit=commit(),
     )
     for shift in shifts(peers, psutil.virtual_memory().total / 2**30 * _SHARE):
@@ -153,10 +148,7 @@ def main() -> int:
         if not given.dry:
             report.save(results[-1])
         print("\n" + report.table(results[-1]) + "\n", flush=True)
-    micro = pruning.measure(quick=given.dry)
-    print(pruning.section(micro))
     if not given.dry:
-        pruning.save(micro)
         page.update()
     return 0 if all(peer.correct and peer.failed is None for result in results for peer in result.peers) else 1
 

@@ -13,21 +13,20 @@ import argparse
 import gc
 import json
 import os
-import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import psutil
 import pyarrow as pa
 
-from benchmarks.measuring import machine_line, measured
-from benchmarks.report import RESULTS, update_page
+from benchmarks.measuring import commit, machine_line, measured, now
+from benchmarks.report import update_page
 from benchmarks.scaling_steps import BATCH_ROWS, SLOTS, STEPS, World
 from benchmarks.scaling_table import FILES_A_PARTITION, Shape
+from benchmarks.timings import RESULTS
 
 PAGE: Final = RESULTS.parents[1] / "docs" / "scaling.md"
 BEGIN: Final = "<!-- results: made by python -m benchmarks.scaling -->"
@@ -105,9 +104,7 @@ def expected_seconds(earlier: Sequence[Figure]) -> float:
 
 def run(sizes: Sequence[int], instants: int, limit: float) -> Results:
     """Every step at every size."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout
-    started = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    results = Results(machine_line(), started, commit.strip(), instants)
+    results = Results(machine_line(), now(), commit(), instants)
     _warm_up()
     for files in sizes:
         world = World(Shape(files, instants))

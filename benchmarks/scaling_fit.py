@@ -16,17 +16,17 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from benchmarks.calibrate import Case, _keys, _make, _non_negative, _options, _rows
-from benchmarks.measuring import machine_line
-from benchmarks.report import RESULTS, update_page
+from benchmarks.measuring import machine_line, now
+from benchmarks.report import update_page
 from benchmarks.scaling_extension import extension
 from benchmarks.scaling_model import COLUMNS, TARGETS, Constants, Load, counts_of, predicted
+from benchmarks.timings import RESULTS
 from lakeindex.api.table import LakeTable
 from lakeindex.pipeline import Stage
 from lakeindex.run.summary import RunSummary
@@ -219,7 +219,7 @@ def main() -> None:
     constants = fit(fitted)
     result = {
         "machine": machine_line(),
-        "started": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "started": now(),
         "fitted": len(fitted),
         "constants": constants,
         "runs": [asdict(run) for run in runs],

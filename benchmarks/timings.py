@@ -1,7 +1,4 @@
-"""What is measured beside the upserts: bulk loads, operations, cold commands, footers, object stores, the metadata
-table, the DAG.
-On disk, and as tables.
-"""
+"""Figures: what a peer took in its runs, and what is measured beside the upserts, on disk and as tables."""
 
 from __future__ import annotations
 
@@ -11,12 +8,14 @@ import statistics
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
-from benchmarks import report
-from benchmarks.measuring import Usage, commit, machine_line, measured
+from benchmarks.measuring import Usage, commit, machine_line, measured, now
 
+RESULTS: Final = Path(__file__).resolve().parent / "results"
+#: Others' CPU, as a part of the peer's own, from which a figure is marked as noisy.
+_NOISE: Final = 0.05
 NAMES: Final = ("bulk_load", "operations", "cold", "footers", "objects", "metadata", "dag")
 
 
@@ -44,13 +43,20 @@ class Timing:
 
     @property
     def median(self) -> float:
-        """Median of the wall times."""
+        """Of the wall times."""
         return statistics.median(self.seconds)
 
     @property
     def noisy(self) -> bool:
         """Whether something else used the machine meanwhile."""
-        return report.is_noisy(self.cpu_seconds, self.others_cpu_seconds)
+        both = zip(self.cpu_seconds, self.others_cpu_seconds, strict=True)
+        return any(others > _NOISE * own for own, others in both)
+
+    @property
+    def cells(self) -> list[str]:
+        """Median and spread, as all tables show them."""
+        shown = f"{'~' if self.noisy else ''}{self.median:.2f}"
+        return [shown, f"{min(self.seconds):.2f} - {max(self.seconds):.2f}"]
 
     def add(self, usage: Usage) -> None:
         """One run that counts."""
@@ -78,7 +84,7 @@ class Measurement:
     @classmethod
     def begin(cls, name: str) -> Measurement:
         """An empty one, of now."""
-        return cls(name, machine_line(), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), commit())
+        return cls(name, machine_line(), now(), commit())
 
 
 def repeat(timing: Timing, runs: int, once: Callable[[], Usage]) -> None:
@@ -122,13 +128,13 @@ def save(measurement: Measurement) -> None:
     fresh = {timing.workload for timing in measurement.timings}
     kept = [timing for timing in old.timings if timing.workload not in fresh] if old else []
     whole = {**asdict(measurement), "timings": [asdict(timing) for timing in [*kept, *measurement.timings]]}
-    report.RESULTS.mkdir(exist_ok=True)
-    (report.RESULTS / f"{measurement.name}.json").write_text(json.dumps(whole, indent=1) + "\n")
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{measurement.name}.json").write_text(json.dumps(whole, indent=1) + "\n")
 
 
 def load(name: str) -> Measurement | None:
     """A saved one, if there is one."""
-    path = report.RESULTS / f"{name}.json"
+    path = RESULTS / f"{name}.json"
     if not path.exists():
         return None
     facts = json.loads(path.read_text())
@@ -156,14 +162,8 @@ def table(measurement: Measurement) -> str:
 
 def _line(timing: Timing, facts: list[str]) -> str:
     if timing.failed is not None:
-        cells = [timing.workload, timing.title, "failed", "", "", *("" for _ in facts)]
+        cells = ["failed", "", "", *("" for _ in facts)]
     else:
-        cells = [
-            timing.workload,
-            timing.title,
-            f"{'~' if timing.noisy else ''}{timing.median:.2f}",
-            f"{min(timing.seconds):.2f} - {max(timing.seconds):.2f}",
-            f"{statistics.median(timing.cpu_seconds):.1f}",
-            *(timing.facts.get(key, "") for key in facts),
-        ]
-    return f"| {' | '.join(cells)} |"
+        cpu = f"{statistics.median(timing.cpu_seconds):.1f}"
+        cells = [*timing.cells, cpu, *(timing.facts.get(key, "") for key in facts)]
+    return f"| {' | '.join([timing.workload, timing.title, *cells])} |"

@@ -8,9 +8,8 @@ from benchmarks.timings import Measurement, Timing
 
 def peer(name: str, seconds: float, mb: int = 100, runs: int = 5) -> PeerResult:
     """A right result without noise."""
-    return PeerResult(
-        name, name, None, True, 1.0, [seconds] * runs, [seconds] * runs, [0.0] * runs, mb << 20, 40, 12, 10, 1
-    )
+    took = [seconds] * runs
+    return PeerResult("", name, name, None, took, took, [0.0] * runs, mb << 20, {}, True, 1.0, 40, 12, 10, 1)
 
 
 def result(workload: str, *peers: PeerResult, rows: int = 1000) -> WorkloadResult:
@@ -29,7 +28,9 @@ def measurement(name: str, workload: str, *, mb: int = 0, **seconds: float) -> M
 
 def small_result() -> WorkloadResult:
     """One right, one wrong and noisy, one that failed."""
-    floor = PeerResult("floor", "the floor", None, True, 1.0, [2.0, 1.0, 4.0], [2.0] * 3, [0.0] * 3, 2**30, 40)
-    other = PeerResult("other", "the other", None, False, 1.0, [6.0, 5.0, 9.0], [2.0] * 3, [0.0, 1.0, 0.0], 2**30)
-    broken = PeerResult("broken", "the broken", "it broke")
+    floor = PeerResult(
+        "S_mono", "floor", "the floor", None, [2.0, 1.0, 4.0], [2.0] * 3, [0.0] * 3, 2**30, {}, True, 1.0, 40
+    )
+    other = PeerResult("S_mono", "other", "the other", None, [6.0, 5.0, 9.0], [2.0] * 3, [0.0, 1.0, 0.0], 2**30)
+    broken = PeerResult("S_mono", "broken", "the broken", "it broke")
     return WorkloadResult("S_mono", 1000, 10, 12, "a machine", "today", "abc", [floor, other, broken])

@@ -24,7 +24,7 @@ from benchmarks.report import PeerResult, WorkloadResult
 from lakeindex.options.types import WriteConfig
 from lakeindex.write.base_file import parquet_writer
 
-PEER_FILES = sorted((Path(report.HERE) / "peers").glob("*.py"))
+PEER_FILES = sorted((Path(report.README.parent) / "peers").glob("*.py"))
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_results_say_how_each_peer_compressed() -> None:
     for name, entry in PEERS.items():
         assert entry.compression is not None
         assert entry.compression.startswith("its default" if name.endswith("-own") else SAID), name
-    one = PeerResult("floor", "floor", None, True, 1.0, [1.0], [1.0], [0.0], compression=SAID)
+    one = PeerResult("w", "floor", "floor", None, [1.0], [1.0], [0.0], correct=True, compression=SAID)
     result = WorkloadResult("w", 1, 1, 1, "machine", "today", "abc", [one, replace(one, peer="b", title="b")])
     assert "All wrote zstd level 1." in report.table(result)
     older = replace(result, peers=[one, replace(one, title="b", compression=None)])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import report
+from benchmarks import report, timings
 from tests.benchmarks.results import small_result
 
 
@@ -21,7 +21,7 @@ def test_table_shows_medians_ratios_noise_and_wrong_results() -> None:
 
 
 def test_saved_results_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    monkeypatch.setattr(timings, "RESULTS", tmp_path)
     (tmp_path / "index_lookup_M_mono.json").write_text("{}")  # of another measurement
     report.save(small_result())
     assert report.load_all() == [small_result()]
