@@ -25,7 +25,6 @@ USUAL: Final = (
 
 
 def measure(wanted: Workload, peer: str, runs: int) -> Timing:
-    """One peer, in a process of its own."""
     timing = Timing(wanted.name, peer, PEERS[peer].title)
     timing.facts["compression"] = PEERS[peer].compression
     table = DATA / "tables" / "bulk" / f"{peer}-work" / "orders"

@@ -78,7 +78,6 @@ class Run:
     summary: RunSummary
 
     def stage(self, name: Stage) -> StageSummary | None:
-        """A stage's line."""
         return next((one for one in self.summary.stages if one.name == name), None)
 
     @property
@@ -280,7 +279,6 @@ CONSTANTS: Final = CostConstants(
 
 
 def main() -> None:
-    """Measure, fit, print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--write", action="store_true", help="keep the constants")
     parser.add_argument("--quick", action="store_true", help="seconds: does it work?")

@@ -89,7 +89,6 @@ class Cold:
         self._batch = pq.read_table(wanted.batch, columns=["id"])
 
     def load(self) -> None:
-        """Make the base tables."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._tables["table"].parent.mkdir(parents=True)
         LakeIndexLocal(sync=True).load(self._wanted, self._tables["table"])
@@ -129,12 +128,10 @@ class Cold:
         return DeltaRs(None).totals(self._tables["delta"]) if peer == "delta-rs" else hudi_totals(self._tables["table"])
 
     def close(self) -> None:
-        """Remove the tables."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def measure(name: str, peers: tuple[str, ...], runs: int) -> list[Timing]:
-    """All commands, in turns."""
     wanted = workload(name)
     cold = Cold(wanted, DATA / "tables" / "cold")
     rows = f", {wanted.batch_rows:,} rows"

@@ -116,12 +116,10 @@ class Dag:
             )
 
     def close(self) -> None:
-        """Remove everything."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def measure(name: str, peers: tuple[str, ...], runs: int) -> list[Timing]:
-    """All commands."""
     if "LAKEINDEX_HOME" not in os.environ:
         sys.exit("run it with make bench-dag, or in scripts/env.py run --")
     wanted = workload(name)

@@ -40,12 +40,10 @@ JARS: Final = {
 
 
 def python() -> Path:
-    """Interpreter of the environment."""
     return interop_env.python(HOME)
 
 
 def jar(name: str) -> Path:
-    """Path of a jar."""
     return HOME / "jars" / JARS[name].name
 
 

@@ -12,16 +12,14 @@ import os
 import tempfile
 import uuid
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from benchmarks.harness import Part
-from benchmarks.measuring import Usage
+from benchmarks.measuring import Usage, apart
 from benchmarks.rows import DAYS, FIRST_TS, growing_keys, table_of
 from benchmarks.slow_link import slow_link
 from benchmarks.timings import Timing
@@ -54,7 +52,6 @@ class Far:
 
     @property
     def rows_a_day(self) -> int:
-        """Rows of a partition."""
         return self.files // len(DAYS) * self.rows
 
 
@@ -145,10 +142,8 @@ def look_ups(uri: str, batch: pa.Table) -> dict[str, dict[str, float]]:
 
 
 def _alone(endpoint: str, function: Callable[..., Any], *arguments: object) -> Any:
-    """Call in a new process that sees the store at an endpoint."""
     os.environ["AWS_ENDPOINT_URL"] = endpoint
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(function, *arguments).result()
+    return apart(function, *arguments)
 
 
 def measure(name: str, peers: tuple[str, ...], runs: int) -> list[Timing]:

@@ -70,6 +70,7 @@ class Part:
         usual: peers that are taken if none is named; all, if empty.
         saved_as: of ``timings.NAMES``; by default the module's name.
         on_s3: it works on an S3 server of this machine, which is started if there is none.
+        update: makes the pages that show it.
     """
 
     module: str
@@ -81,6 +82,7 @@ class Part:
     usual: tuple[str, ...] = ()
     saved_as: str = ""
     on_s3: bool = False
+    update: Callable[[], None] = page.update
 
     def main(self) -> int:
         """Measure what the command line asks for, print it and, if it is no trial, keep it; 1 if something failed."""
@@ -92,4 +94,4 @@ class Part:
         done = Measurement.begin(self.saved_as or self.module)
         for name in given.workloads:
             done.timings += self.measure(name, given.peers or self.usual or tuple(self.peers), given.runs)
-        return page.publish(done, dry=given.dry)
+        return page.publish(done, self.update, dry=given.dry)

@@ -44,7 +44,6 @@ class LongTimeline:
             table.upsert(beside.set_column(row.column_names.index("day"), "day", day))
 
     def once(self, peer: str) -> Usage:
-        """The upsert, on a fresh copy; its rows are counted."""
         restore(self._bases[peer].parent, self._copy.parent)
         before = lakeindex.open_table(str(self._copy)).count()
         usage = timings.timed(lambda: self._peer.upsert(self._wanted, self._copy))

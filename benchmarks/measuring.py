@@ -9,14 +9,17 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import psutil
 
+T = TypeVar("T")
 _SAMPLE_SECONDS: Final = 0.1
 _WRITTEN: Final = (":!benchmarks/results", ":!benchmarks/README.md", ":!docs")
 #: How a table's data files end.
@@ -100,6 +103,12 @@ def measured(root: int) -> Iterator[Usage]:
         usage.peak_bytes = max(sampler.peak, _tree_bytes(root))
 
 
+def apart(function: Callable[..., T], *arguments: object) -> T:
+    """Call it in a process of its own: what it loads and keeps is not in the memory of later steps."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as process:
+        return process.submit(function, *arguments).result()
+
+
 def restore(source: Path, target: Path) -> None:
     """A fresh copy of a base table, on disk and out of the way of what is measured next."""
     shutil.rmtree(target, ignore_errors=True)
@@ -161,7 +170,6 @@ def _git(*words: str) -> str:
 
 
 def now() -> str:
-    """When a measurement starts."""
     return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 

@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 
 import lakeindex
 from benchmarks import index_lookup, timings
+from benchmarks.bases import updated_partitions
 from benchmarks.harness import Part
 from benchmarks.measuring import Usage, restore
 from benchmarks.peers import hudi
@@ -34,7 +35,6 @@ from benchmarks.peers.base import totals_of
 from benchmarks.peers.hudi_tag import HudiTag
 from benchmarks.peers.lakeindex import LakeIndexLocal
 from benchmarks.rows import DAYS, FIRST_TS, growing_keys, table_of, write
-from benchmarks.spread import updated_partitions
 from benchmarks.timings import Timing
 from benchmarks.workloads import DATA, SPREAD, Totals, Workload, names, workload
 from lakeindex.metadata.metadata_table import RECORD_INDEX
@@ -158,15 +158,12 @@ class Tables:
         return self._folder / "saved" / peer / "orders"
 
     def table(self, peer: str) -> Path:
-        """Where a fresh copy is worked on."""
         return self._folder / "work" / peer / "orders"
 
     def fresh(self, peer: str) -> None:
-        """Take a fresh copy."""
         restore(self._saved(peer).parent, self.table(peer).parent)
 
     def upsert(self, peer: str, number: int) -> Upsert:
-        """Upsert a batch."""
         table = lakeindex.open_table(self.table(peer))
         before = table.metadata_status().last_compaction
         checked = self._checked(peer, number)
@@ -226,11 +223,9 @@ class Tables:
 
     @property
     def name(self) -> str:
-        """Of ``WORKLOADS``."""
         return f"{self._wanted.name}_v{self._version}"
 
     def close(self) -> None:
-        """Remove everything."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
 

@@ -106,7 +106,6 @@ class _Engine:
         self._pool = stack.enter_context(pool)
 
     def call(self, function: Callable[..., Any], *arguments: object) -> Any:
-        """Call there, with the peer's name first."""
         return self._pool.submit(function, self._peer, *arguments).result()
 
 

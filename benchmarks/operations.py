@@ -106,7 +106,6 @@ def partial(folder: Path, rows: int) -> Once:
 
 
 def insert(folder: Path, rows: int) -> Once:
-    """New rows into an empty table."""
     batch = _orders(0, rows, len(DAYS))
 
     def once(peer: str) -> Usage:
@@ -121,7 +120,6 @@ def insert(folder: Path, rows: int) -> Once:
 
 
 def stream(folder: Path, rows: int) -> Once:
-    """Every row of a table is read."""
     pieces = folder / "pieces"
     pieces.mkdir()
     for start in range(0, rows, _PIECE):
@@ -169,7 +167,6 @@ WORKLOADS: Final = {
 
 
 def measure(name: str, peers: tuple[str, ...], runs: int) -> list[Timing]:
-    """The operations of a workload."""
     asked = WORKLOADS[name]
     found = {
         peer: Timing(name, peer, f"{PEERS[peer]}, {asked.size:,} {asked.unit}") for peer in asked.peers if peer in peers

@@ -6,6 +6,7 @@ Works with whatever results are there; what was not measured says so.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -74,7 +75,6 @@ def _others(measured: dict[str, Measurement]) -> list[str]:
 
 
 def update() -> None:
-    """All pages."""
     results, measured = report.load_all(), timings.load_all()
     own = [report.table(one) for one in results] + [
         f"**{_TITLES[name][0]}**: {timings.table(one)}" for name, one in measured.items()
@@ -85,12 +85,12 @@ def update() -> None:
     report.update_page(scorecard.made(shown, SCORECARD.parent / "images"), SCORECARD, BEGIN)
 
 
-def publish(done: Measurement, *, dry: bool) -> int:
+def publish(done: Measurement, pages: Callable[[], None] = update, *, dry: bool) -> int:
     """Print a measurement and, unless it was a trial, keep it; 1 if something failed."""
     print("\n" + timings.table(done), flush=True)
     if not dry:
         timings.save(done)
-        update()
+        pages()
     return 1 if any(timing.failed for timing in done.timings) else 0
 
 

@@ -1,12 +1,13 @@
-"""The pictures of ``docs/performance.md``: the same figures give the same file."""
+"""The pictures of the pages: the same figures give the same file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.report import PeerResult, WorkloadResult
+from benchmarks.timings import Timing
 
 _OURS: Final = "#1f6fb4"
 _THEIRS: Final = "#9aa5b1"
@@ -99,4 +100,24 @@ def ratios(rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequenc
     panel.set_yticks(range(len(rows)), rows, fontsize=8)
     panel.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
     panel.spines[:].set_visible(False)
+    _save(plt, figure, path)
+
+
+def look_ups(found: Sequence[Timing], engines: Mapping[str, str], kinds: Sequence[str], path: Path) -> None:
+    """Median seconds by number of keys: a panel an engine, a line an index type."""
+    plt = _pyplot()
+    figure, panels = plt.subplots(1, len(engines), figsize=(11, 3.6), sharey=True, layout="constrained")
+    shown: dict[str, Any] = {}
+    for panel, (engine, title) in zip(panels, engines.items(), strict=True):
+        for number, kind in enumerate(kinds):
+            mine = [one for one in found if one.peer == f"{engine}-{kind}" and one.seconds]
+            points = sorted((int(one.facts["keys"].replace(",", "")), one.median) for one in mine)
+            if points:
+                style: dict[str, Any] = {"marker": "o", "markersize": 3.5, "color": f"C{number}", "label": kind}
+                (shown[kind],) = panel.plot(*zip(*points, strict=True), **style)
+        panel.set(title=title, xlabel="keys in the batch", xscale="log", yscale="log")
+        panel.grid(visible=True, which="major", alpha=0.3)
+    panels[0].set_ylabel("seconds of the look-up")
+    figure.legend(shown.values(), shown.keys(), loc="outside right upper", fontsize=8, frameon=False)
+    figure.suptitle(found[0].workload)
     _save(plt, figure, path)

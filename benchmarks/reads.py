@@ -91,7 +91,6 @@ class Reading:
         self._get: dict[str, Callable[[str], int]] = {"get": self._our_row, "delta-get": self._delta_row}
 
     def once(self, peer: str) -> Usage:
-        """Do it once; what was found is checked."""
         table = str(self._deltas if peer.startswith("delta") else self._ours)
         if peer in _SCRIPTS:
             found, usage = alone(_SCRIPTS[peer], table, self._keys[0])

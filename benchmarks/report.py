@@ -52,7 +52,6 @@ class WorkloadResult:
 
     @property
     def base_files(self) -> int:
-        """Files of the base tables."""
         return next((peer.base_files for peer in self.peers if peer.base_files), 0)
 
 
@@ -65,7 +64,6 @@ def save(result: WorkloadResult) -> Path:
 
 
 def load_all() -> list[WorkloadResult]:
-    """Every saved workload, in the order of their names' list."""
     paths = [timings.RESULTS / f"{name}.json" for name in names()]
     return [_parse(json.loads(path.read_text())) for path in paths if path.exists()]
 

@@ -65,7 +65,6 @@ class Contestant:
         self.result.correct = True
 
     def turn(self, *, counts: bool) -> None:
-        """One upsert into a fresh copy."""
         if self._process is None:
             return
         restore(self._base.parent, self._work.parent)
@@ -88,7 +87,6 @@ class Contestant:
             result.other_bytes = new.other_bytes
 
     def close(self) -> None:
-        """End the process, remove the tables."""
         if self._process is not None:
             self._process.close()
             self._process = None
@@ -97,7 +95,6 @@ class Contestant:
 
 
 def compare(name: str, peers: list[str], runs: int) -> WorkloadResult:
-    """All peers on one workload."""
     print(f"{name}: generating", flush=True)
     wanted = workload(name)
     result = WorkloadResult(
@@ -115,7 +112,6 @@ def compare(name: str, peers: list[str], runs: int) -> WorkloadResult:
 
 
 def _shift(wanted: Workload, peers: list[str], runs: int) -> list[PeerResult]:
-    """Peers that take turns."""
     contestants = [Contestant(peer, wanted, DATA / "tables" / wanted.name) for peer in peers]
     try:
         for contestant in contestants:
@@ -133,7 +129,6 @@ def _shift(wanted: Workload, peers: list[str], runs: int) -> list[PeerResult]:
 
 
 def usual_peers(name: str) -> tuple[str, ...]:
-    """Peers of a workload if none is named."""
     plain = name.removeprefix("T_").removeprefix("T")
     return GROWTH_PEERS if plain in GROWTH else LIGHT_PEERS if plain in KINDS else tuple(PEERS)
 

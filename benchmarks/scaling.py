@@ -132,7 +132,6 @@ def _cell(figure: Figure) -> str:
 
 
 def section(results: Results) -> str:
-    """The results as Markdown."""
     sizes = sorted({files for figures in results.steps.values() for files in figures})
     head = (
         f"{results.machine}. {results.started}, commit {results.commit}. {FILES_A_PARTITION} files a partition, "
@@ -156,7 +155,6 @@ def section(results: Results) -> str:
 
 
 def load(path: Path = RESULT) -> Results:
-    """Saved results."""
     raw = json.loads(path.read_text())
     steps = {
         name: {int(files): Figure(**figure) for files, figure in figures.items()}
@@ -166,7 +164,6 @@ def load(path: Path = RESULT) -> Results:
 
 
 def main() -> None:
-    """Measure, save, write the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--quick", action="store_true", help="seconds: does it work? Nothing is kept")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds from which a step is not run (60)")

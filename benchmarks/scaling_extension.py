@@ -36,7 +36,6 @@ class Cluster:
 
     @property
     def slots(self) -> int:
-        """Tasks at once."""
         return self.executors * self.cores
 
 
@@ -162,7 +161,6 @@ def _a_file(step: str) -> float:
 
 
 def extension(constants: Constants, cluster: Cluster | None = None) -> str:
-    """The scenarios as Markdown."""
     where = cluster or Cluster()
     head = (
         f"10 TB, 10 billion rows, 100,000 files in 1,000 partitions; {where.executors} executors of {where.cores} "

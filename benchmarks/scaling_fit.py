@@ -113,7 +113,6 @@ def _of_stages(summary: RunSummary, share: float) -> dict[str, dict[str, float]]
 
 
 def fit(runs: Sequence[Measured]) -> Constants:
-    """Constants of every stage and target."""
     return {stage: {target: _fit_one(runs, stage, target) for target in TARGETS} for stage in COLUMNS}
 
 
@@ -138,7 +137,6 @@ def errors(runs: Sequence[Measured], constants: Constants, target: str) -> dict[
 
 
 def constants_section(constants: Constants, result: dict[str, Any]) -> str:
-    """The constants as Markdown."""
     lines = [
         f"{result['machine']}. {result['started']}; {result['fitted']} runs, one task at a time.",
         "",
@@ -188,7 +186,6 @@ def errors_section(constants: Constants, fitted: Sequence[Measured], held_out: S
 
 
 def write_page(result: dict[str, Any]) -> None:
-    """Make the tables of the page from a result."""
     runs = [Measured(one["keys"], Load(**one["load"]), one["stages"], one["is_held_out"]) for one in result["runs"]]
     fitted, held_out = ([run for run in runs if run.is_held_out is wanted] for wanted in (False, True))
     constants = result["constants"]
@@ -198,7 +195,6 @@ def write_page(result: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Measure, fit, save, write the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--quick", action="store_true", help="seconds: does it work? Nothing is kept")
     parser.add_argument("--page", action="store_true", help="only write the tables, from the last result")

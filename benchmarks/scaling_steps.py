@@ -55,7 +55,6 @@ class Slots(LocalRunner):
 
     @property
     def slots(self) -> int:
-        """Tasks that work is cut for."""
         return SLOTS
 
 
@@ -86,7 +85,6 @@ class World:
         return list(FooterCache(self.table.store).keep_filters(self.table.footers()))
 
     def staged(self, touched: str, index: IndexType) -> tuple[RunSpec, Manifest]:
-        """A staged batch."""
         spec = self.table.run(f"{touched}-{index}", self.table.batch(BATCH_ROWS, touched, self.folder))
         return spec, stage_input(spec, self.table.facts(index), LocalRunner())
 

@@ -45,13 +45,11 @@ class CountingStorage(MemoryStorage):
         self._put(path, b"")
 
     def reset(self) -> None:
-        """Count from zero."""
         with self._counting:
             self.requests.clear()
             self.bytes_read = self.bytes_written = 0
 
     def list(self, prefix: str = "") -> list[ObjectMeta]:
-        """All objects below a folder."""
         self._enter("list", prefix)
         found: list[ObjectMeta] = []
         waiting = [prefix.strip("/")]
@@ -62,25 +60,20 @@ class CountingStorage(MemoryStorage):
         return sorted(found)
 
     def list_folder(self, prefix: str = "") -> Listing:
-        """One level below a folder."""
         self._enter("list_folder", prefix)
         return self._level(prefix.strip("/"))
 
     def read(self, path: str) -> bytes:
-        """The whole object."""
         return self._counted(super().read(path))
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        """A part of the object."""
         return self._counted(super().read_range(path, start, length))
 
     def create(self, path: str, data: bytes) -> None:
-        """Put if absent."""
         super().create(path, data)
         self._count_written(data)
 
     def write(self, path: str, data: bytes | Pieces) -> None:
-        """Put."""
         super().write(path, data)
         self._count_written(joined(data))
 

@@ -64,7 +64,6 @@ class Shape:
 
     @property
     def partitions(self) -> int:
-        """Partitions of the table."""
         return max(1, self.files // FILES_A_PARTITION)
 
 
@@ -84,7 +83,6 @@ class ScalingTable:
 
     @cached_property
     def times(self) -> list[str]:
-        """Times of the commits."""
         return [names.instant_time_of(_FIRST_MS + n * _INSTANT_MS) for n in range(self.shape.instants)]
 
     @cached_property
@@ -123,11 +121,9 @@ class ScalingTable:
         return path
 
     def open(self) -> Table:
-        """The table."""
         return Table.open(self.store)
 
     def run(self, run_id: str, batch: Path | None = None) -> RunSpec:
-        """A run on it."""
         inputs = () if batch is None else (str(batch),)
         return RunSpec(self.store.uri, self.checkpoints.uri, run_id, run_id, Operation.UPSERT, inputs)
 
@@ -157,7 +153,6 @@ class ScalingTable:
 
 
 def partition(number: int) -> str:
-    """Partition of a file, by its number."""
     return f"day={number // FILES_A_PARTITION:05d}"
 
 

@@ -129,5 +129,4 @@ def sections(found: Sequence[Line], images: Path) -> list[str]:
 
 
 def made(results: Iterable[WorkloadResult], images: Path) -> list[str]:
-    """The page's sections from what is saved."""
     return sections(lines(results, timings.load("bulk_load")), images)

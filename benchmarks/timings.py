@@ -43,7 +43,6 @@ class Timing:
 
     @property
     def median(self) -> float:
-        """Of the wall times."""
         return statistics.median(self.seconds)
 
     @property
@@ -83,7 +82,6 @@ class Measurement:
 
     @classmethod
     def begin(cls, name: str) -> Measurement:
-        """An empty one, of now."""
         return cls(name, machine_line(), now(), commit())
 
 
@@ -133,7 +131,6 @@ def save(measurement: Measurement) -> None:
 
 
 def load(name: str) -> Measurement | None:
-    """A saved one, if there is one."""
     path = RESULTS / f"{name}.json"
     if not path.exists():
         return None
@@ -142,7 +139,6 @@ def load(name: str) -> Measurement | None:
 
 
 def load_all() -> dict[str, Measurement]:
-    """Every saved one, by name."""
     return {name: found for name in NAMES if (found := load(name)) is not None}
 
 

@@ -270,7 +270,6 @@ _LABELS: Final = {
 
 
 def _figure(target: Target, value: float) -> str:
-    """A value with its unit."""
     if not _is_absolute(target):
         return f"{value:.2f} x"
     return f"{value:.2f} s" if target.what == "seconds" else f"{value / 1e6:.0f} MB"

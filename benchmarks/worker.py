@@ -67,7 +67,6 @@ class PeerProcess:
 
     @property
     def pid(self) -> int:
-        """Root of the process tree that does the work."""
         assert self._process.pid is not None
         return self._process.pid
 
@@ -85,20 +84,16 @@ class PeerProcess:
         return self._receive()
 
     def load(self, workload: Workload, table: Path) -> None:
-        """Make the base table."""
         self._call("load", workload, table)
 
     def upsert(self, workload: Workload, table: Path) -> None:
-        """Upsert the batch."""
         self._call("upsert", workload, table)
 
     def totals(self, table: Path) -> Totals:
-        """Judge the table."""
         totals: Totals = self._call("totals", table)
         return totals
 
     def close(self) -> None:
-        """End the process."""
         if self._process.is_alive():
             with contextlib.suppress(BrokenPipeError):
                 self._pipe.send(None)

@@ -16,10 +16,9 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks import spread, tails
+from benchmarks import bases
+from benchmarks.bases import DELETE, UPSERT, Spread, Tail
 from benchmarks.rows import Ints, day
-from benchmarks.spread import DELETE, UPSERT, Spread
-from benchmarks.tails import Tail
 
 DATA: Final = Path(__file__).resolve().parent / "data"
 _MILLION: Final = 1_000_000
@@ -99,11 +98,6 @@ class Workload:
         """The rows to upsert, shuffled."""
         return self.folder / "batch.parquet"
 
-    @property
-    def base_bytes(self) -> int:
-        """Size of the base on disk."""
-        return sum(path.stat().st_size for path in self.base_files)
-
     def owners(self) -> Ints:
         """For every batch row the base file that holds its key, -1 for a new key (only the floor may look)."""
         owners: Ints = np.load(self.folder / "owners.npy")
@@ -111,7 +105,6 @@ class Workload:
 
 
 def names() -> list[str]:
-    """All workload names."""
     return [*SPREAD, *TAILS]
 
 
@@ -135,5 +128,5 @@ def workload(name: str) -> Workload:
 
 def _generate(name: str, folder: Path) -> dict[str, object]:
     if name in TAILS:
-        return tails.generate(folder, TAILS[name])
-    return spread.generate(folder, SPREAD[name])
+        return bases.tail(folder, TAILS[name])
+    return bases.spread(folder, SPREAD[name])

@@ -33,7 +33,6 @@ class Entry:
     compression: str = SAID
 
     def make(self) -> Peer:
-        """Start it."""
         name, _, kind = self.starts.partition(":")
         module = importlib.import_module(f"benchmarks.peers.{name}")
         given = {key: getattr(module, one) if isinstance(one, str) else one for key, one in self.arguments.items()}
@@ -77,7 +76,6 @@ GROWTH_PEERS: Final = ("floor", "lakeindex", "lakeindex-nosync", "delta-rs", "la
 
 
 def open_peer(name: str) -> Peer:
-    """Start a peer in this process."""
     return PEERS[name].make()
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -40,19 +38,7 @@ def in_steps(workload: Workload, files: Sequence[Path]) -> Iterator[Sequence[Pat
         yield files[start : start + step]
 
 
-def judged_apart(judge: Callable[[Path], Totals], table: Path) -> Totals:
-    """``judge(table)`` in a process of its own: what judging loads and keeps is not in the memory of later upserts.
-
-    Args:
-        judge: a function of a module.
-        table: of the peer.
-    """
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(judge, table).result()
-
-
 def totals_of(rows: pa.Table) -> Totals:
-    """Totals of the columns id, ts and n1."""
     return Totals(
         count=rows.num_rows,
         distinct=pc.count_distinct(rows["id"]).as_py(),
@@ -62,7 +48,6 @@ def totals_of(rows: pa.Table) -> Totals:
 
 
 def totals_of_files(files: list[Path]) -> Totals:
-    """Totals over Parquet files."""
     columns = ["id", "ts", "n1"]
     tables = [pq.read_table(path, columns=columns, partitioning=None).cast(_PLAIN) for path in files]
     return totals_of(pa.concat_tables(tables))

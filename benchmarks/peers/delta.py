@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, WriterProperties, write_deltalake
 from deltalake.table import TableMerger
 
+from benchmarks.bases import DELETE
 from benchmarks.compression import CODEC, LEVEL, PAGE_ROWS, ROW_GROUP_ROWS
-from benchmarks.peers.base import in_steps, judged_apart, totals_of
-from benchmarks.spread import DELETE
+from benchmarks.measuring import apart
+from benchmarks.peers.base import in_steps, totals_of
 from benchmarks.workloads import Totals, Workload
 
 #: The codec and level of all, and the row groups and pages of lakeindex.
@@ -63,8 +64,7 @@ class DeltaRs:
             merger.when_matched_update_all().when_not_matched_insert_all().execute()
 
     def totals(self, table: Path) -> Totals:
-        """Through its own reader."""
-        return judged_apart(_totals, table)
+        return apart(_totals, table)
 
     def close(self) -> None:
         """Nothing runs on."""

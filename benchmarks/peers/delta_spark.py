@@ -40,9 +40,7 @@ class DeltaSpark:
         self._spark.merge(f"delta.`{table}`", workload)
 
     def totals(self, table: Path) -> Totals:
-        """Through its own reader."""
         return self._spark.totals(f"delta.`{table}`")
 
     def close(self) -> None:
-        """End the JVM."""
         self._spark.close()

@@ -18,9 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from benchmarks.bases import DELETE
 from benchmarks.compression import CODEC, LEVEL
-from benchmarks.peers.base import judged_apart, totals_of_files
-from benchmarks.spread import DELETE
+from benchmarks.measuring import apart
+from benchmarks.peers.base import totals_of_files
 from benchmarks.workloads import Totals, Workload
 
 _INSTANTS: Final = ("20261001000000000", "20261101000000000")
@@ -140,11 +141,9 @@ class Floor:
         self._pool.map(_rewrite, jobs, chunksize=1)
 
     def totals(self, table: Path) -> Totals:
-        """All files."""
-        return judged_apart(_totals, table)
+        return apart(_totals, table)
 
     def close(self) -> None:
-        """End the two processes."""
         self._pool.terminate()
         self._pool.join()
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.compression import CODEC, HUDIS_OWN
-from benchmarks.peers.base import hudi_totals, judged_apart
+from benchmarks.measuring import apart
+from benchmarks.peers.base import hudi_totals
 from benchmarks.peers.spark35 import Spark35
 from benchmarks.workloads import Totals, Workload
 from scripts import interop_env
@@ -83,9 +84,7 @@ class Hudi:
         self._spark.write("batch", table, "hudi", options)
 
     def totals(self, table: Path) -> Totals:
-        """Through hudi-rs."""
-        return judged_apart(hudi_totals, table)
+        return apart(hudi_totals, table)
 
     def close(self) -> None:
-        """End the JVM."""
         self._spark.close()

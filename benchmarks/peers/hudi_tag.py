@@ -44,5 +44,4 @@ class HudiTag:
         return float(done["seconds"]), int(done["rows"])
 
     def close(self) -> None:
-        """End the JVM."""
         self.server.close()

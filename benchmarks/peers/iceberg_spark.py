@@ -50,13 +50,10 @@ class IcebergSpark:
         self._spark.read_normally()
 
     def upsert(self, workload: Workload, table: Path) -> None:
-        """One MERGE."""
         self._spark.merge(self._name(table), workload)
 
     def totals(self, table: Path) -> Totals:
-        """Through its own reader."""
         return self._spark.totals(self._name(table))
 
     def close(self) -> None:
-        """End the JVM."""
         self._spark.close()

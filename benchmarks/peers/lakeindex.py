@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Final
 
 import lakeindex
-from benchmarks.peers.base import hudi_totals, in_steps, judged_apart
-from benchmarks.spread import DELETE
+from benchmarks.bases import DELETE
+from benchmarks.measuring import apart
+from benchmarks.peers.base import hudi_totals, in_steps
 from benchmarks.workloads import Totals, Workload
 from lakeindex.operations.create_table import create_like
 from lakeindex.options.parse import parse_create_options
@@ -57,8 +58,7 @@ class _LakeIndex:
             self._upsert(table, [workload.batch])
 
     def totals(self, table: Path) -> Totals:
-        """Through hudi-rs."""
-        return judged_apart(hudi_totals, table)
+        return apart(hudi_totals, table)
 
     def close(self) -> None:
         """Nothing runs on."""

@@ -28,13 +28,10 @@ class Lance:
         self._remote.call("load", paths=files, table=str(table), codec=CODEC, level=LEVEL)
 
     def upsert(self, workload: Workload, table: Path) -> None:
-        """One merge_insert."""
         self._remote.call("upsert", batch=str(workload.batch), table=str(table))
 
     def totals(self, table: Path) -> Totals:
-        """Through its own reader."""
         return Totals(*self._remote.call("totals", table=str(table)))
 
     def close(self) -> None:
-        """End the process."""
         self._remote.close()

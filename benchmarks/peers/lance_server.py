@@ -38,14 +38,12 @@ def load(request: Request) -> None:
 
 
 def upsert(request: Request) -> None:
-    """One merge_insert."""
     dataset = lance.dataset(request["table"])
     rows = pq.read_table(request["batch"]).cast(dataset.schema)
     dataset.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(rows)
 
 
 def totals(request: Request) -> list[int]:
-    """Count, distinct keys, sums of ts and n1."""
     rows = lance.dataset(request["table"]).to_table(columns=["id", "ts", "n1"])
     sums = [pc.sum(rows[name]).as_py() for name in ("ts", "n1")]
     return [rows.num_rows, pc.count_distinct(rows["id"]).as_py(), *sums]

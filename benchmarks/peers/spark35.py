@@ -46,16 +46,13 @@ class Spark35:
         self._remote = Remote(command, interop_env.environment())
 
     def sql(self, statement: str) -> list[list[str | None]]:
-        """Rows of a statement."""
         rows: list[list[str | None]] = self._remote.call("sql", statement=statement)
         return rows
 
     def call(self, op: str) -> Any:
-        """An operation without arguments."""
         return self._remote.call(op)
 
     def read(self, paths: Sequence[Path], view: str) -> None:
-        """Name the rows of Parquet files."""
         self._remote.call("read", paths=[str(path) for path in paths], view=view)
 
     def read_base(self, workload: Workload, view: str) -> None:
@@ -65,7 +62,6 @@ class Spark35:
         self.read(workload.base_files, view)
 
     def read_normally(self) -> None:
-        """Undo :meth:`read_base`."""
         for key in ("maxPartitionBytes", "openCostInBytes"):
             self.sql(f"reset spark.sql.files.{key}")
 
@@ -79,7 +75,6 @@ class Spark35:
         mode: str = "append",
         partition: Sequence[str] = (),
     ) -> None:
-        """Write the rows of a view."""
         request = {"format": format_name, "options": dict(options), "mode": mode, "partition": list(partition)}
         self._remote.call("write", view=view, path=str(path), **request)
 
@@ -95,10 +90,8 @@ class Spark35:
         )
 
     def totals(self, table: str) -> Totals:
-        """Judge a table through its own reader."""
         row = self.sql(f"select count(*), count(distinct id), sum(ts), sum(n1) from {table}")[0]
         return Totals(*(int(value or 0) for value in row))
 
     def close(self) -> None:
-        """End the JVM."""
         self._remote.close()

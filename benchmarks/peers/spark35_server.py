@@ -32,11 +32,9 @@ class Server:
         self._session.sparkContext.setLogLevel("ERROR")
 
     def read(self, request: Request) -> None:
-        """Name the rows of Parquet files as a view."""
         self._session.read.parquet(*request["paths"]).createOrReplaceTempView(request["view"])
 
     def write(self, request: Request) -> None:
-        """Write the rows of a view in a format, with options."""
         writer = self._session.table(request["view"]).write.format(request["format"]).options(**request["options"])
         if request["partition"]:
             writer = writer.partitionBy(*request["partition"])
