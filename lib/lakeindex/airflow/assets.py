@@ -78,7 +78,7 @@ def told_commits(events: Iterable[Any]) -> tuple[ToldCommit, ...]:
 
 
 def announce_commit(plan: DagPlan, run: Mapping[str, Any], context: Mapping[str, Any]) -> dict[str, Any]:
-    """Print the funnel, and say to the table's asset what was committed.
+    """Print the funnel, and make an event of the table's asset that says what was committed.
 
     The event goes to the outlet that is the table's asset, or to the alias :data:`TABLES_ALIAS`,
     which must be an outlet. By the alias a run that committed nothing makes no event.

@@ -57,7 +57,6 @@ class Assignment:
     """A column's new value.
 
     Attributes:
-        column: the column.
         expression: the value, as Arrow computes it from the row's columns.
     """
 
@@ -160,10 +159,7 @@ class ChooseTask:
     """Write the chosen rows of some files.
 
     Attributes:
-        spec: the run.
-        read: how the files are read.
         files: the files, each with the record keys to look for by their numbers; None: compare all of its rows.
-        values: what an update sets.
         virtual: how the keys of stored rows are made; None: they are stored.
         stem: path of the files to write, up to their number.
     """
@@ -279,7 +275,6 @@ def change_rows(
 
     Args:
         spec: the run; ``chosen`` says which rows, and what is done with them.
-        values: of an update, the new values by column.
 
     Raises:
         UsageError: the condition or a value does not fit the table's columns.

@@ -66,8 +66,6 @@ class ChangedRows:
     """Rows of one file that are given out.
 
     Attributes:
-        file: the file.
-        change: what happened to them.
         rows: their numbers in the file, ascending; None: all of them.
         instants: of each the commit that did it; None: the one that wrote the row.
     """
@@ -143,7 +141,6 @@ def compared(storage: Storage, pairs: Sequence[GroupPair], *, across_partitions:
     """What happened to the rows of these file groups: for each key at most one change.
 
     Args:
-        pairs: file groups that differ.
         across_partitions: a key is unique in the whole table, so that a row may move to another partition.
 
     Raises:
@@ -331,7 +328,7 @@ def plan_changes(uri: str, request: ChangesRequest) -> ChangesPlan:
 
 
 def of_one_state(uri: str, request: ChangesRequest, work: Callable[[ChangesPlan], _T]) -> _T:
-    """Do work on a plan, anew if other writers take away what it reads; arguments and errors as of
+    """Do work on a plan; on a new one if other writers take away what it reads. Arguments and errors as of
     :func:`plan_changes`.
     """
     return read_consistently(

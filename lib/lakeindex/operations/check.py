@@ -142,8 +142,7 @@ def _strange_names(table: Table, timeline: Timeline) -> Iterator[Violation]:
 def _incomplete(table: Table, timeline: Timeline) -> Iterator[Violation]:
     """Completed instants whose requested file is gone: Hudi's archiver and rollbacks fail on them.
 
-    One that is archived already is none of them: whoever archived it was killed,
-    and the next archiving deletes the rest.
+    One that is archived already does not count: its archiving was killed, and the next one deletes the rest.
     """
     requested = {(one.time, one.action) for one in timeline.files if one.state is InstantState.REQUESTED}
     aliases = {done: action for action, done in instants.COMPLETED_ACTION.items()}

@@ -75,9 +75,7 @@ class Violation:
 
 
 def is_damage(error: LakeIndexError) -> bool:
-    """Whether an error says that something is broken: what could only not be looked at (no permission,
-    no answer) need not be.
-    """
+    """Whether an error says that something is broken; no permission and no answer do not say so."""
     return isinstance(error, ObjectNotFoundError) or not isinstance(error, (StorageError, MachineError))
 
 

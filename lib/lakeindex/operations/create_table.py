@@ -288,8 +288,7 @@ def _make_metadata_table(table: Table, spec: CreateSpec, *, wanted: bool | None)
 
 
 def _check_fields(spec: CreateSpec, columns: pa.Schema) -> None:
-    """Refuse a key, partition or ordering field that the first upsert would refuse:
-    made of no rows, by what makes theirs.
+    """Refuse a key, partition or ordering field that the first upsert would refuse: its code is run on no rows.
 
     Raises:
         SchemaMismatchError: a field whose values cannot be part of a key or path, or cannot be ordered.

@@ -47,10 +47,7 @@ class Left:
         files: files to open, by partition and file id.
         rows: of each file the keys to look for, by their numbers; None if its rows are not found by key.
         index: the index that was asked for keys; None: none was.
-        files_in_all: live files of the table.
-        by_partition: files left out by their partition.
         by_statistics: files left out by what is stored of them.
-        by_key: files left out by the index.
         notes: what could not be pruned, and why.
     """
 
@@ -69,15 +66,9 @@ class ScanPlan:
     """A scan of one snapshot; no row is read yet.
 
     Attributes:
-        past: the table at its point in time.
-        timeline: the timeline as it was listed.
-        request: what was asked for.
         schema: columns to return.
         inner: columns to read: those, and what conditions need.
-        predicate: the condition.
         keys: record keys that the condition asks for, distinct, ascending.
-        left: the files.
-        config: options.
     """
 
     past: PastTable

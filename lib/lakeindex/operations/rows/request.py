@@ -27,7 +27,6 @@ class ScanRequest:
         as_of: an instant or ISO time, inclusive: rows as they were then.
         since: an instant or ISO time, exclusive: only rows written after it.
         meta: the meta columns come first, where ``columns`` does not say what is wanted; None: if the table fills them.
-        options: ``hoodie.*`` and ``lakeindex.*`` options.
     """
 
     columns: tuple[str, ...] | None = None

@@ -59,8 +59,6 @@ class Scanner:
     """A scan that has not begun.
 
     Attributes:
-        uri: the table.
-        request: what is asked for.
         runner: for indexes that need an engine.
     """
 
@@ -96,7 +94,7 @@ class Scanner:
         return plan.schema, streamed(plan, batches_of, self.plan)
 
     def of_one_snapshot(self, work: Callable[[ScanPlan], _T]) -> _T:
-        """Do work on a plan, anew if other writers take away what it reads. Raises: as :meth:`rows`."""
+        """Do work on a plan; on a new one if other writers take away what it reads. Raises: as :meth:`rows`."""
         use_metadata = parse_options(self.request.options).use_metadata
         return read_consistently(
             self.uri,

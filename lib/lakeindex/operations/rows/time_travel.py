@@ -26,7 +26,6 @@ class PastTable:
     """The table as of a point in time.
 
     Attributes:
-        table: the table.
         snapshot: its files then.
         commits: completed writes of the active timeline up to then.
         timeline: the instants up to then.
@@ -79,9 +78,6 @@ class LaterWrites:
 def check_meta_columns(table: Table, what: str) -> None:
     """Refuse to read what only the meta columns of the rows say, on a table that does not fill them.
 
-    Args:
-        what: what is asked for, for the message.
-
     Raises:
         TableUnsupportedError: the table has virtual keys.
     """
@@ -105,7 +101,6 @@ def past_table(table: Table, timeline: Timeline, as_of: str | None = None, since
     """Resolve two points in time (an instant or an ISO time each) and look at the table as of the first.
 
     Args:
-        as_of: the point in time that is looked at; None for now.
         since: rows must be newer; None for all.
 
     Raises:
