@@ -79,7 +79,7 @@ def tell(table: LakeTable, stats: Told | None = as_it_is, filters: Told | None =
 def stats_of(table: LakeTable, file: BaseFile, encoding: StatsEncoding) -> dict[str, Any]:
     """The record of a file's record keys."""
     (found,) = column_ranges(pq.read_metadata(Path(table.uri) / file.path), [RECORD_KEY])
-    return column_stats_record(file.partition_path, file.name, found, encoding)
+    return column_stats_record(file.name, found, encoding)
 
 
 def filter_of(table: LakeTable, file: BaseFile) -> dict[str, Any]:

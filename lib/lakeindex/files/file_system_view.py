@@ -159,8 +159,8 @@ class Snapshot:
         deep = in_parallel(storage.uri, storage.list, folders)
         by_folder: dict[str, list[ObjectMeta]] = defaultdict(list, {"": list(top.objects)})
         for listed in deep:
-            for path, objects in _without_nested_tables(listed).items():
-                by_folder[path] += objects
+            for one in _outside_nested_tables(listed):
+                by_folder[one.path.rpartition("/")[0]].append(one)
         found = {path: objects for path, objects in by_folder.items() if _is_partition(objects)}
         for path, objects in found.items():
             self._partitions[path] = self._sort_out(path, _sizes(objects))
@@ -254,21 +254,11 @@ def _is_partition(objects: Iterable[ObjectMeta]) -> bool:
     return any(one.path.rpartition("/")[2] in PARTITION_METADATA_FILES for one in objects)
 
 
-def _without_nested_tables(objects: Iterable[ObjectMeta]) -> dict[str, list[ObjectMeta]]:
-    """Objects by folder, without anything that belongs to another table inside this one's folder."""
-    by_folder: dict[str, list[ObjectMeta]] = defaultdict(list)
-    nested: set[str] = set()
-    for one in objects:
-        folder = one.path.rpartition("/")[0]
-        inner, found, _ = f"{folder}/".partition(f"/{METADATA_FOLDER}/")
-        if found:
-            nested.add(f"{inner}/")
-        else:
-            by_folder[folder].append(one)
-    roots = tuple(nested)
-    return (
-        {path: found for path, found in by_folder.items() if not f"{path}/".startswith(roots)} if roots else by_folder
-    )
+def _outside_nested_tables(objects: list[ObjectMeta]) -> list[ObjectMeta]:
+    """All but what belongs to other tables inside this one's folder."""
+    inner = f"/{METADATA_FOLDER}/"
+    roots = tuple({one.path.partition(inner)[0] + "/" for one in objects if inner in one.path})
+    return [one for one in objects if not one.path.startswith(roots)] if roots else objects
 
 
 def all_base_files(storage: Storage) -> list[BaseFile]:
@@ -289,12 +279,6 @@ def base_files_in(storage: Storage, partitions: Iterable[str]) -> list[BaseFile]
 def _base_files(objects: Iterable[ObjectMeta]) -> list[BaseFile]:
     parsed = (parse_base_path(one.path, one.size_bytes) for one in objects)
     return [file for file in parsed if file is not None]
-
-
-def _outside_nested_tables(objects: list[ObjectMeta]) -> list[ObjectMeta]:
-    inner = f"/{METADATA_FOLDER}/"
-    roots = tuple({one.path.partition(inner)[0] + "/" for one in objects if inner in one.path})
-    return [one for one in objects if not one.path.startswith(roots)] if roots else objects
 
 
 _TRIES: Final = 3

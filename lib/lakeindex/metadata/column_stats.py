@@ -64,15 +64,8 @@ _BEHIND_V1: Final = Decimal(10**15)
 _EXACT: Final = Context(prec=100)
 
 
-def column_stats_record(
-    partition: str, file_name: str, column_range: ColumnRange, encoding: StatsEncoding
-) -> dict[str, Any]:
-    """The record of a column in a file.
-
-    Args:
-        partition: path of the file's partition. It is part of the key only; a record of Hudi does not name it.
-    """
-    del partition
+def column_stats_record(file_name: str, column_range: ColumnRange, encoding: StatsEncoding) -> dict[str, Any]:
+    """The record of a column in a file, whose partition only the key names."""
     return _record(RecordType.COLUMN_STATS, file_name, column_range, encoding, tight=False)
 
 

@@ -310,7 +310,7 @@ def _of_files(files: Iterable[_File], encoding: StatsEncoding) -> PartitionChang
         is_whole = all(has_form(one, encoding) for one in file.ranges)
         for one in file.ranges if is_whole else (one for one in file.ranges if one.column == _RECORD_KEY):
             key = column_stats_key(one.column, file.partition, file.name)
-            puts[key] = column_stats_record(file.partition, file.name, one, encoding)
+            puts[key] = column_stats_record(file.name, one, encoding)
     return PartitionChange(puts)
 
 

@@ -73,7 +73,7 @@ def ends(record: dict[str, Any]) -> tuple[Any, Any]:
 )
 def test_a_value_has_the_wrapper_of_its_encoding(kind: ValueType, value: Any, v1: str, v2: str):
     for encoding, wrapper in ((V1, v1), (V2, v2)):
-        stats = column_stats_record("eu", "f", a_range(value, value, ValueKind(kind)), encoding)[FIELD]
+        stats = column_stats_record("f", a_range(value, value, ValueKind(kind)), encoding)[FIELD]
         assert stats["minValue"] == stats["maxValue"] == (f"{MODEL}{wrapper}Wrapper", {"value": value})
         assert stats["valueType"] == (None if encoding is V1 else {"typeOrdinal": int(kind), "additionalInfo": None})
 
@@ -186,7 +186,7 @@ def test_a_deleted_record_says_nothing():
 
 def test_the_records_of_a_file_and_of_a_partition():
     found = a_range(1, 5, INT)
-    record = column_stats_record("eu", "f.parquet", found, V2)
+    record = column_stats_record("f.parquet", found, V2)
     assert (record["type"], record[FIELD]["fileName"], record[FIELD]["isTightBound"]) == (3, "f.parquet", False)
     record = partition_stats_record("eu", found, V2, tight=True)
     assert (record["type"], record[FIELD]["fileName"], record[FIELD]["isTightBound"]) == (6, "eu", True)

@@ -48,7 +48,7 @@ def of_files(table: StatsTable) -> Pairs:
         for one in column_ranges(table.footer(partition, name), columns):
             key = column_stats_key(one.column, partition, name)
             ours += 1
-            yield key, column_stats_record(partition, name, one, encoding), theirs[key][-1][1], one
+            yield key, column_stats_record(name, one, encoding), theirs[key][-1][1], one
     assert ours == len(theirs) > 60
 
 
