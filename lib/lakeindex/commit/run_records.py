@@ -68,7 +68,6 @@ class RunIdentity:
 
     @property
     def key(self) -> str:
-        """Name of the run's folder."""
         return records.key_of(self.run_id)
 
 

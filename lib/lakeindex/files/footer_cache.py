@@ -99,7 +99,6 @@ class CacheEntry:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What an entry is found by."""
         return self.partition, self.name, self.size
 
     @property

@@ -220,7 +220,6 @@ def _indented(value: Json, line: str) -> str:
 
 
 def metadata_to_json(metadata: CommitMetadata) -> dict[str, Json]:
-    """The inverse of :func:`metadata_from_json`."""
     out: dict[str, Json] = {
         "partitionToWriteStats": {
             partition: [stat_to_json(stat) for stat in stats] for partition, stats in metadata.write_stats.items()

@@ -106,7 +106,6 @@ def inflight_name(time: str, action: str = COMMIT) -> str:
 
 
 def completed_name(time: str, action: str = COMMIT) -> str:
-    """Name of the completed file in timeline layout 1."""
     return instant_file_name(Instant(time, action, InstantState.COMPLETED))
 
 

@@ -109,7 +109,6 @@ class TableLock:
             self._record = replace(self._record, unsettled=left)
 
     def renew(self) -> None:
-        """Extend the lease."""
         try:
             self._extend()
         finally:

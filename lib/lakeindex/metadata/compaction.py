@@ -60,7 +60,6 @@ _AT_ONCE: Final = 4
 
 
 def last_compaction(timeline: Timeline) -> str | None:
-    """Instant of the newest completed compaction."""
     done = [one.time for one in timeline.completed_writes if one.action == names.COMMIT]
     return max(done, default=None)
 

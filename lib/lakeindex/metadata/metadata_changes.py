@@ -84,7 +84,6 @@ def change_of_files(files: Mapping[str, Mapping[str, int]]) -> MetadataChange:
 
 
 def change_of_deletion(files: Mapping[str, Iterable[str]]) -> MetadataChange:
-    """What the deletion of files changes."""
     puts = {
         key_of_partition(partition): files_record(RecordType.FILES, {}, sorted(names))
         for partition, names in files.items()

@@ -66,17 +66,14 @@ def column_stats_key(column: str, partition: str, file_name: str) -> str:
 
 
 def partition_stats_key(column: str, partition: str) -> str:
-    """Key of the statistics of a column in a partition."""
     return _text_hash(column) + _text_hash(partition or _UNPARTITIONED)
 
 
 def bloom_filter_key(partition: str, file_name: str) -> str:
-    """Key of a file's bloom filter."""
     return _text_hash(partition or _UNPARTITIONED) + _file_hash(file_name)
 
 
 def group_of(key: str, groups: int) -> int:
-    """The file group that a key is in."""
     return groups_of([key], groups)[0]
 
 

@@ -76,7 +76,6 @@ def decode_record(data: bytes, schema: str, source: str) -> Record:
 
 
 def format_deletes(keys: Iterable[str], partition: str) -> bytes:
-    """Content of a delete block."""
     records = [{"recordKey": key, "partitionPath": partition, "orderingVal": _ORDERING} for key in keys]
     out = io.BytesIO()
     fastavro.schemaless_writer(out, _parsed(_shipped("delete_record_list")), {"deleteRecordList": records})

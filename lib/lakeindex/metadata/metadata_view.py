@@ -96,7 +96,7 @@ class MetadataView:
 
     @staticmethod
     def load(table: MetadataTable, data: Timeline) -> MetadataView:
-        """The view of who has listed the table's own timeline."""
+        """The view of a caller that has listed the table's own timeline."""
         return MetadataView(table, table.load_timeline(), data)
 
     def slices(self, partition: str) -> tuple[FileSlice, ...]:

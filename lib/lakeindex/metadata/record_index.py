@@ -102,7 +102,6 @@ def _rows_of_groups(keys: pa.Array, count: int) -> Iterator[tuple[int, RowNumber
 
 
 def _order_of(keys: pa.Array) -> RowNumbers:
-    """The rows in the order of the keys' bytes."""
     if pc.all(pc.less_equal(keys[:-1], keys[1:])).as_py():
         return np.arange(len(keys), dtype=np.int64)
     return pc.sort_indices(keys).to_numpy().astype(np.int64)
@@ -226,7 +225,6 @@ class _KeyBytes:
 
 
 def _batches(asked: Iterator[AskedBlock]) -> Iterator[list[AskedBlock]]:
-    """Blocks that are searched together."""
     batch: list[AskedBlock] = []
     size = 0
     for one in asked:

@@ -128,7 +128,6 @@ class FileSlice:
 
     @property
     def base_instant(self) -> str:
-        """Instant of its base file; empty if there is none."""
         match = _BASE.fullmatch(self.base_name)
         return "" if match is None else match["instant"]
 

@@ -79,7 +79,6 @@ def this_release() -> str:
 
 
 def format_binding(binding: TableBinding) -> bytes:
-    """One line of JSON."""
     return json.dumps(
         {
             "format": BINDING_FORMAT if binding.key_options else 1,

@@ -130,7 +130,7 @@ class Table:
         return snapshot(self.storage, timeline or self.load_timeline(), as_of, ask_metadata=ask)
 
     def listed_snapshot(self, timeline: Timeline | None = None) -> Snapshot:
-        """The live files now, by listing folders: for who compares, deletes, or must see what is really there."""
+        """The live files now, by listing folders: to compare, to delete, or to see what is really there."""
         return snapshot(self.storage, timeline or self.load_timeline())
 
     def metadata_view(self, timeline: Timeline) -> MetadataView | None:

@@ -77,7 +77,6 @@ def _load(storage: Storage, time: str) -> IndexSpec:
 
 
 def index_record(spec: IndexSpec) -> dict[str, Any]:
-    """An index as it is stored in a plan and in a change."""
     return {"format": _FORMAT, "index_type": spec.index_type.value, "options": dict(spec.options)}
 
 
@@ -124,7 +123,6 @@ def forget_dead_changes(storage: Storage, load_timeline: Callable[[], Timeline])
 
 
 def index_change_times(storage: Storage) -> list[str]:
-    """Instants of all changes, in force or not."""
     names = list_names(storage, INDEX_CHANGES_FOLDER)
     return [name.removesuffix(".json") for name in names if name.endswith(".json")]
 

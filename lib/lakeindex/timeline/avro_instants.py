@@ -440,7 +440,6 @@ def format_avro_commit_metadata(metadata: CommitMetadata, action: str) -> bytes:
 
 
 def format_avro(schema: dict[str, Any], record: Mapping[str, object]) -> bytes:
-    """A container of one record."""
     out = io.BytesIO()
     # A fixed sync marker makes equal values equal bytes, so that two attempts of one plan write the same file.
     fastavro.writer(out, fastavro.parse_schema(schema), [record], sync_marker=OWN_SYNC_MARKER)

@@ -85,7 +85,6 @@ class InstantFiles:
 
     @staticmethod
     def of(files: Iterable[Instant]) -> InstantFiles:
-        """Files in any order."""
         return InstantFiles(tuple(sorted(map(_placed, files), key=_BY_ORDER)))
 
     @cached_property
@@ -187,7 +186,6 @@ class Timeline:
 
     @property
     def completed(self) -> tuple[Instant, ...]:
-        """Completed instants of every action."""
         return self.listed.completed
 
     @property
@@ -197,7 +195,6 @@ class Timeline:
 
     @property
     def completed_writes(self) -> tuple[Instant, ...]:
-        """Completed commit, deltacommit and replacecommit instants."""
         return self.listed.completed_writes
 
     @cached_property
@@ -356,7 +353,6 @@ class Timeline:
         return self.listed.find(time)
 
     def path(self, instant: Instant) -> str:
-        """Path of an instant's file, relative to the table's folder."""
         return self.layout.path(instant)
 
     def commit_metadata(self, storage: Storage, instant: Instant) -> CommitMetadata:

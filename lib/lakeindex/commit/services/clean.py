@@ -274,7 +274,6 @@ def _carry_out(
 
 
 def _planned(plan: CleanPlan) -> list[str]:
-    """Paths of the files that a plan names."""
     return [_joined(part, url.rpartition("/")[2]) for part, urls in plan.files.items() for url in urls]
 
 

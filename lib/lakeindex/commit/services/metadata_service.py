@@ -168,7 +168,7 @@ def plan_metadata_archiving(view: MetadataView) -> tuple[Instant, ...]:
 
 
 def _is_begun(timeline: Timeline, going: tuple[Instant, ...]) -> bool:
-    """Whether somebody was killed while he took some of them off the timeline: the requested files go first."""
+    """Whether a writer was killed while it took some of them off the timeline: the requested files go first."""
     requested = {one.time for one in timeline.files if one.state is InstantState.REQUESTED}
     return any(one.time not in requested for one in going)
 

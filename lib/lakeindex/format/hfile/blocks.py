@@ -202,7 +202,6 @@ def is_copyable(block: bytes) -> bool:
 
 
 def decoded_bytes(block: bytes) -> int:
-    """How many bytes the content of a block has, decoded."""
     size: int = _HEADER.unpack_from(block)[2]
     return size
 
