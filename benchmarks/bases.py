@@ -31,7 +31,6 @@ class Spread:
 
     Attributes:
         base_rows: rows of the base, all files alike.
-        batch_rows: rows of the batch.
         keys: ``mono``, which grow with time, or ``uuid``.
         shape: of the rows, of ``SHAPES``.
         updates: part of the batch whose keys are stored; as many rows as the base: every row is updated.

@@ -36,7 +36,6 @@ class Command:
     """One that is timed.
 
     Attributes:
-        title: what it is called in the tables.
         words: what is run, behind the interpreter, with ``{bin}``, ``{table}``, ``{delta}``, ``{batch}``, ``{key}``.
         writes: it upserts the batch.
     """

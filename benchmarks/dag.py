@@ -102,12 +102,6 @@ class Dag:
         words = [script, str(self._wanted.batch), str(self._table), json.dumps(upsert)]
         self._run([*submit, *settings, *words], with_stored_modules(interop_env.environment()))
 
-    def has_single(self) -> bool:
-        """Whether the DAG can be told to run as one spark-submit."""
-        code = "from dags.upsert_table import upsert_table; raise SystemExit('execution' not in upsert_table.params)"
-        done = subprocess.run([sys.executable, "-c", code], env=self._env, cwd=ROOT, capture_output=True, check=False)
-        return done.returncode == 0
-
     def _run(self, command: list[str], env: dict[str, str] | None = None) -> None:
         done = subprocess.run(command, env=env or self._env, cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -130,10 +124,7 @@ def measure(name: str, peers: tuple[str, ...], runs: int) -> list[Timing]:
         for peer in peers:
             timing = Timing(wanted.name, peer, PEERS[peer])
             found.append(timing)
-            if peer == "dag-single" and not dag.has_single():
-                timing.fail(LookupError("the DAG has no Param named execution"))
-            else:
-                timings.repeat(timing, runs, lambda peer=peer: dag.once(peer))  # type: ignore[misc]
+            timings.repeat(timing, runs, lambda peer=peer: dag.once(peer))  # type: ignore[misc]
     finally:
         dag.close()
     return found

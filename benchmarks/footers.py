@@ -38,7 +38,6 @@ class Far:
 
     Attributes:
         files: base files, the same number a day.
-        rows: rows of each.
         batch: keys to look up, of the newest file of every day, a fifth of them new.
     """
 

@@ -62,11 +62,6 @@ class Part:
     """A part that is measured beside the upserts.
 
     Attributes:
-        module: its name.
-        workloads: names that can be asked for.
-        default: those that are taken if none is named.
-        peers: names that can be asked for.
-        measure: all runs of some peers on a workload.
         usual: peers that are taken if none is named; all, if empty.
         saved_as: of ``timings.NAMES``; by default the module's name.
         on_s3: it works on an S3 server of this machine, which is started if there is none.

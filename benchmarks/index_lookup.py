@@ -76,7 +76,6 @@ class Look:
     Attributes:
         seconds: of stages 2 to 4: the exact position of each key in its file.
         located: of stage 2 alone: under a stored index, the file group of each key, as Hudi's tagLocation gives it.
-        found: keys that are stored.
     """
 
     seconds: float

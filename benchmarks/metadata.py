@@ -78,12 +78,7 @@ _SEED: Final = 44
 
 @dataclass(frozen=True)
 class Kept:
-    """Which table is made.
-
-    Attributes:
-        base: name of the workload with its rows.
-        version: its table version.
-    """
+    """Which table is made."""
 
     base: str
     version: int
@@ -252,8 +247,6 @@ def facts_of(seconds: float, upserts: list[Upsert], none: float | None) -> dict[
     """What the tables say of a peer's upserts.
 
     Args:
-        seconds: its median run's.
-        upserts: all of its runs.
         none: the median run's without a metadata table, if it was measured.
     """
     facts = {}

@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 import lakeindex
 from benchmarks import reads, timings
 from benchmarks.harness import Part
-from benchmarks.long_timeline import LongTimeline
 from benchmarks.measuring import Usage, restore
+from benchmarks.peers.lakeindex import LakeIndexLocal
 from benchmarks.reads import Reading
 from benchmarks.rows import DAYS, FIRST_TS, growing_keys, table_of
 from benchmarks.shapes import wide
@@ -50,6 +50,8 @@ GIVEN: Final = 2
 """Columns of a partial update beside key, partition and ordering field."""
 _BUCKETS: Final = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "8"}
 _PIECE: Final = 500_000
+_BESIDE: Final = 40
+"""Partitions that the many commits write into: small ones, which the timed upsert leaves alone."""
 Once = Callable[[str], Usage]
 
 
@@ -59,9 +61,7 @@ class Asked:
 
     Attributes:
         size: of the table, or of the batch that is inserted.
-        peers: the operations.
         prepare: makes what they need in a folder, and says how one is done once.
-        unit: what is counted.
     """
 
     size: int
@@ -142,7 +142,28 @@ def _of(name: str, make: Callable[[Workload, Path, int], Once]) -> Callable[[Pat
 
 
 def _long(wanted: Workload, folder: Path, commits: int) -> Once:
-    return LongTimeline(wanted, folder, commits).once
+    """One table, and a copy that got so many commits of one row each; neither is cleaned or archived."""
+    copy, ours = folder / "copy" / "orders", LakeIndexLocal(sync=False)
+    bases = {peer: folder / peer / "orders" for peer in ("short", "long")}
+    bases["short"].parent.mkdir(parents=True)
+    ours.load(wanted, bases["short"])
+    restore(bases["short"].parent, bases["long"].parent)
+    row = pq.read_table(wanted.base_files[0]).slice(0, 1)
+    table = lakeindex.open_table(str(bases["long"]))
+    for number in range(commits):
+        ts, day = pa.array([FIRST_TS + number]), pa.array([f"beside-{number % _BESIDE:02d}"])
+        beside = row.set_column(row.column_names.index("ts"), "ts", ts)
+        table.upsert(beside.set_column(row.column_names.index("day"), "day", day))
+
+    def once(peer: str) -> Usage:
+        restore(bases[peer].parent, copy.parent)
+        before = lakeindex.open_table(str(copy)).count()
+        usage = timings.timed(lambda: ours.upsert(wanted, copy))
+        inserts = wanted.truth.count - wanted.base_rows
+        timings.checked(lakeindex.open_table(str(copy)).count(), before + inserts)
+        return usage
+
+    return once
 
 
 def _reading(wanted: Workload, folder: Path, rows: int) -> Once:

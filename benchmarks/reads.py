@@ -73,12 +73,7 @@ def alone(program: str, table: str, key: str = "") -> tuple[int, Usage]:
 
 
 class Reading:
-    """One table of lakeindex and one of delta-rs with the same rows, codec, row groups and pages.
-
-    Args:
-        wanted: whose base it is.
-        folder: where the tables are made.
-    """
+    """One table of lakeindex and one of delta-rs with the same rows, codec, row groups and pages."""
 
     def __init__(self, wanted: Workload, folder: Path) -> None:
         self._rows = wanted.base_rows

@@ -46,9 +46,6 @@ class Figure:
         wall_seconds: wall time, which other work on the machine makes longer.
         rise_bytes: how far resident memory rose above where it was before.
         requests: storage requests by kind, those to the run folder among them.
-        bytes_read: bytes read from storage.
-        bytes_written: bytes put there.
-        skipped: it was not run.
     """
 
     seconds: float

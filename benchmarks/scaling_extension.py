@@ -44,10 +44,7 @@ class Scenario:
     """A batch into the table.
 
     Attributes:
-        title: what it is.
-        load: table and batch, as the model takes them.
         files_a_chunk: files that a chunk's keys are compared with.
-        partitions: partitions that are listed.
     """
 
     title: str

@@ -35,13 +35,11 @@ class Load:
     Attributes:
         files: base files in the scope of the look-up.
         file_rows: rows in each.
-        batch_rows: rows of the batch.
         updates: those whose key is stored.
         touched_files: files that the stored keys lie in: all, or the newest.
         candidates: files that the range of a key leaves, on average; 1 with keys that grow.
         footers_read: footers that are not cached.
         chunks: chunks of the batch.
-        new_rows_a_file: rows of a new file.
         row_bytes: bytes of a row as stored; bytes of the batch are counted as if it were stored.
     """
 
@@ -61,7 +59,6 @@ def counts_of(load: Load, fpp: float = 1e-6) -> dict[Stage, Counts]:
     """What each stage counts.
 
     Args:
-        load: table and batch.
         fpp: share of false pairs that a filter lets through.
     """
     found_in = touched(load.touched_files, load.updates)

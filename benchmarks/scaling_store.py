@@ -15,13 +15,7 @@ Stored = tuple[bytes, int, int]
 
 
 class CountingStorage(MemoryStorage):
-    """The in-memory store with an index of its folders; counts requests by kind, and bytes.
-
-    Attributes:
-        requests: calls by name.
-        bytes_read: bytes that reads gave.
-        bytes_written: bytes that were put.
-    """
+    """The in-memory store with an index of its folders; counts requests by kind, and bytes."""
 
     def __init__(self, name: str = "") -> None:
         super().__init__(name)

@@ -38,7 +38,6 @@ class Cell:
     Attributes:
         ratio: its median by lakeindex's; None if it failed.
         right: whether its rows were right after every run.
-        noisy: whether something else used the machine meanwhile.
     """
 
     ratio: float | None

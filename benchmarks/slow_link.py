@@ -47,11 +47,7 @@ async def _pass_on(source: asyncio.StreamReader | _Counted, sink: asyncio.Stream
 
 @dataclass(frozen=True)
 class SlowLink:
-    """A relay that runs.
-
-    Attributes:
-        endpoint: where it is reached.
-    """
+    """A relay that runs."""
 
     endpoint: str
     _count: Synchronized[int]
@@ -95,7 +91,6 @@ def slow_link(endpoint: str, delay: float) -> Iterator[SlowLink]:
     """A relay to an endpoint, in a process of its own.
 
     Args:
-        endpoint: such as ``http://127.0.0.1:9000``.
         delay: seconds that are added to each request.
     """
     where = urlsplit(endpoint)

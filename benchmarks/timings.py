@@ -24,10 +24,6 @@ class Timing:
     """All runs of one thing.
 
     Attributes:
-        workload: what it was done with.
-        peer: who did it.
-        title: what it is called in the tables.
-        failed: why there is no result, else None.
         facts: what else is worth knowing, ready to be shown.
     """
 

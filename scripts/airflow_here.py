@@ -27,7 +27,6 @@ SECONDS: Final = 120
 
 
 def is_up(url: str) -> bool:
-    """Whether the web interface answers."""
     try:
         return requests.get(f"{url}/api/v2/monitor/health", timeout=5).ok
     except requests.RequestException:

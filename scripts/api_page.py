@@ -26,7 +26,6 @@ _TITLES: Final = {"parameters": "Arguments", "returns": "Returns", "raises": "Ra
 
 @cache
 def library() -> griffe.Module:
-    """The library, as griffe reads it."""
     extensions = griffe.load_extensions(DocstringMarkup, "unpack_typeddict")
     paths = [str(ROOT / "lib")]
     found = griffe.load("lakeindex", search_paths=paths, extensions=extensions, docstring_parser="google")

@@ -76,7 +76,6 @@ def make_container(endpoint: str) -> None:
 
 
 def main() -> int:
-    """Start the server, run the command, stop the server; the command's exit code."""
     command = sys.argv[sys.argv.index("--") + 1 :]
     port = free_port()
     endpoint = f"http://127.0.0.1:{port}/{ACCOUNT}"

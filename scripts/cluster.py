@@ -54,7 +54,6 @@ class Cluster:
     """One cluster in a folder.
 
     Args:
-        folder: where everything of it is.
         base_port: first of its ports; default: the one of its last start, else :data:`BASE_PORT`.
         hbase: with an HBase; one that was started once belongs to the cluster.
     """
@@ -134,17 +133,14 @@ class Cluster:
             self.hbase.stop()
 
     def clean(self) -> None:
-        """Stop it and remove everything of it."""
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def health(self) -> dict[str, bool]:
-        """Whether each service does its work."""
         found = {name: self.processes.runs(name) and one.is_healthy() for name, one in self.services.items()}
         return {**found, "hbase": self.hbase.is_running} if self.hbase else found
 
     def environment(self) -> dict[str, str]:
-        """What a command beside the cluster needs."""
         hbase = {"LAKEINDEX_HBASE_HOST": HOST, "LAKEINDEX_HBASE_PORT": str(self.layout.port("hbase"))}
         return {**self.layout.environment(), **(hbase if self.hbase else {})}
 
@@ -205,7 +201,6 @@ def run_beside(command: list[str], folder: Path | None, base_port: int, *, hbase
 
 
 def main() -> int:
-    """Entry point; 0 when it was done."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["start", "stop", "status", "clean", "exec", "run"])
     parser.add_argument("--folder", type=Path, help="where it lives (default: .cluster/server; run: a new one)")

@@ -24,11 +24,7 @@ _STARTED: Final[list[subprocess.Popen[bytes]]] = []
 
 
 class Processes:
-    """The processes of one cluster.
-
-    Args:
-        folder: the cluster's folder; logs are below ``logs/``.
-    """
+    """The processes of one cluster."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -70,7 +66,6 @@ class Processes:
         return found if alive else None
 
     def log_of(self, name: str) -> Path:
-        """Log of one process."""
         return self.folder / "logs" / f"{name}.log"
 
     def tail_of(self, name: str) -> str:

@@ -44,7 +44,6 @@ class Layout:
     """One cluster: where it is, on which ports, and its secrets.
 
     Attributes:
-        folder: everything it keeps is below.
         base_port: the first of its ports, which follow each other as in :data:`PORT_NAMES`.
         password: of the database, the S3 store and Airflow's tokens.
         fernet_key: of Airflow's connections.
@@ -58,11 +57,9 @@ class Layout:
     worker_memory: str = "2g"
 
     def port(self, name: str) -> int:
-        """A port by name."""
         return self.base_port + PORT_NAMES.index(name)
 
     def url(self, name: str) -> str:
-        """The URL of a service that speaks HTTP."""
         return f"http://{HOST}:{self.port(name)}"
 
     def environment(self) -> dict[str, str]:
@@ -82,7 +79,6 @@ class Layout:
 
     @property
     def database(self) -> str:
-        """URL of Airflow's database."""
         return postgres_parts.url(HOST, self.port("postgres"), self.password)
 
     def _airflow(self) -> dict[str, str]:
@@ -120,12 +116,9 @@ class Service:
     """One process.
 
     Attributes:
-        name: of the process and its log.
         command: what to start, made only when it is started.
-        is_healthy: whether it does its work; any answer but yes is no.
         stop: the signal that ends it in peace.
         start_as: arguments of the process: another user, another folder.
-        more_env: beside the cluster's environment.
     """
 
     name: str

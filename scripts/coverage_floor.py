@@ -119,12 +119,10 @@ def raised(found: Mapping[str, float], floors: Mapping[str, float]) -> dict[str,
 
 
 def text_of(floors: Mapping[str, float]) -> str:
-    """The file."""
     return _HEAD + "".join(f"{name} {floor:.1f}\n" for name, floor in floors.items())
 
 
 def main() -> None:
-    """Check, or raise the floors."""
     found, floors = measured(), parse(FLOOR.read_text().splitlines())
     if "--raise" in sys.argv:
         FLOOR.write_text(text_of(raised(found, floors)))

@@ -61,6 +61,5 @@ class DocstringMarkup(Extension):
                     cls.set_member(name, Attribute(name, annotation=annotation, docstring=docstring))
 
     def on_object(self, *, obj: Object, **_: Any) -> None:
-        """Rewrite one."""
         if obj.docstring is not None:
             obj.docstring.value = as_markdown(obj.docstring.value)

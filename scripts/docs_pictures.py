@@ -73,7 +73,6 @@ class LookedUp:
     """A batch looked up in one table.
 
     Attributes:
-        title: what the keys are like.
         ends: of each file, the share of all keys that lie before its least and up to its greatest one, 0 to 1.
         asked: the same of each key of the batch.
         in_range: bool [files, keys], left by key ranges.
@@ -93,7 +92,6 @@ class Picture:
     """An SVG that follows the reader's light or dark setting and brings its own background.
 
     Args:
-        height: in the units of the view box.
         title: what is shown, for those who do not see it.
     """
 
@@ -105,7 +103,6 @@ class Picture:
         self.rect(0, 0, WIDTH, height, "paper")
 
     def rect(self, x: float, y: float, width: float, height: float, kind: str) -> None:
-        """A rectangle."""
         numbers = {"x": f"{x:.2f}", "y": f"{y:.2f}", "width": f"{width:.2f}", "height": f"{height:.2f}"}
         ET.SubElement(self.root, "rect", {**numbers, "class": kind})
 
@@ -121,7 +118,6 @@ class Picture:
             self.text(32, y + 20 * line + 10, words, "small")
 
     def to_text(self) -> str:
-        """The file's content."""
         ET.indent(self.root, space="")
         return ET.tostring(self.root, encoding="unicode") + "\n"
 
@@ -330,7 +326,6 @@ def tutorial_run(folder: Path) -> RunSummary:
 
 
 def pictures(folder: Path) -> Iterator[tuple[str, str]]:
-    """Name and content of every picture."""
     rows = flights_of_november()
     tables = [
         looked_up(folder, rows, "growing", "keys that grow with time"),

@@ -112,7 +112,6 @@ class _Loads(HTMLParser):
         self.found: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Look at one element."""
         given = dict(attrs)
         url = given.get(_LOADED.get(tag, "")) or ""
         is_loaded = tag != "link" or (given.get("rel") or "") not in ("canonical", "next", "prev")
@@ -161,7 +160,6 @@ def _markdown_of(path: str) -> str:
 
 
 def _as_page(path: str) -> str:
-    """A page that shows a file."""
     text = (ROOT / path).read_text(encoding="utf-8")
     language = LANGUAGES.get(Path(path).suffix, "text")
     return f"# {path}\n\n````{language}\n{text}````\n"

@@ -75,7 +75,6 @@ def environment() -> dict[str, str]:
 
 
 def main() -> None:
-    """Run a command in the environment, or print it."""
     match sys.argv[1:]:
         case ["run", "--", command, *arguments]:
             env = environment()

@@ -78,7 +78,6 @@ def codec_alias() -> bytes:
 
 
 def main() -> int:
-    """Fetch the parts, or write the lock."""
     try:
         if sys.argv[1:] == ["lock"]:
             RECIPE.lock()

@@ -118,13 +118,11 @@ class HBaseServer:
         self._end(THRIFT, signal.SIGKILL)
 
     def clean(self) -> None:
-        """End it and remove everything of it."""
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
     def is_running(self) -> bool:
-        """Whether both processes are there."""
         return self._runs(MASTER) and self._runs(THRIFT)
 
     def wait(self) -> None:
@@ -138,7 +136,6 @@ class HBaseServer:
         raise ServerError(f"a process of HBase ended; see {self.folder / 'logs'}")
 
     def log_of(self, part: str) -> Path:
-        """Log of one process."""
         return self.folder / "logs" / f"{part.rsplit('.', 1)[1]}.log"
 
     def _configure(self) -> None:
@@ -270,7 +267,6 @@ def serve(server: HBaseServer) -> None:
 
 
 def main() -> int:
-    """Entry point; 0 when it was done."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["start", "stop", "status", "clean", "run", "serve"])
     parser.add_argument("--folder", type=Path, help="where it lives (default: .hbase/server; run: a new one)")

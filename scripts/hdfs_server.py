@@ -34,7 +34,6 @@ _START_SECONDS: Final = 120
 
 
 def server_command(port: int, data: str) -> list[str]:
-    """Start line of NameNode and DataNodes."""
     java = maven_jars.java_home(JAVA) / "bin" / "java"
     spark = next(ROOT.glob(".venv/lib/python*/site-packages/pyspark/jars"))
     jars = [f"{RECIPE.fetch()}/*", f"{spark}/*"]

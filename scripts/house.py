@@ -17,9 +17,6 @@ How it counts:
 Sizes, which each change of the library changes, are printed and on no page. Of the files to read, they count the
 foundation, too; of modules with one importer, those that it imports at its top: what is chosen by name or loaded late
 is imported where it is used.
-
-The figures of the commit before the folders were made (``BEFORE``) come from the same rules, with the modules that the
-concepts were in then: ``python scripts/house.py --library OLD/lib/lakeindex --then``.
 """
 
 from __future__ import annotations
@@ -38,7 +35,6 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = ROOT / "docs/architecture.md"
 MARKED: Final = re.compile(r"<!-- made by scripts/house\.py -->\n(.*?)<!-- end -->", re.DOTALL)
-BEFORE: Final = "58f5be6"
 LINE: Final = 120
 FOUNDATION: Final = ("errors", "model", "storage", "format", "hashing", "parquet", "options")
 
@@ -49,7 +45,6 @@ class Concept:
 
     Attributes:
         entries: functions it begins with.
-        home: its folders and modules.
         beside: modules of other kinds.
     """
 
@@ -112,57 +107,6 @@ NOW: Final = Plan(
         ),
     },
 )
-THEN: Final = Plan(
-    stages=(
-        "stages.stage_input:stage_input",
-        "stages.index_lookup:index_lookup",
-        "stages.bloom_check:bloom_check",
-        "stages.verify_keys:verify_keys",
-        "stages.merge_write:merge_write",
-    ),
-    upsert="stages.upserting:run_batch",
-    concepts={
-        LOOK_UP: Concept(
-            entries=(
-                "stages.index_lookup:index_lookup",
-                "stages.bloom_check:bloom_check",
-                "index.bloom:make_index",
-                "index.bloom:BloomIndex.propose",
-            ),
-            home=(
-                "stages.index_lookup",
-                "stages.bloom_check",
-                "stages.locating",
-                "stages.context",
-                "index",
-                "backends",
-            ),
-            beside=(
-                *("stages.index_store", "stages.index_delta", "stages.stored_index", "backends.change_log"),
-                *("stages.narrowing", "backends.context"),
-            ),
-        ),
-        COMMIT: Concept(
-            entries=("table.commit:begin_write", "table.commit:WriteSession.plan", "table.commit:WriteSession.publish"),
-            home=(
-                *("table.commit", "table.guards", "table.claims", "table.attempts", "table.planning", "table.run_plan"),
-                *("table.ledger", "table.lock", "table.heartbeat", "table.turns", "table.verification"),
-                *("table.write_context", "table.locking"),
-            ),
-            beside=("table.recovery", "table.undo", "table.sweep", "table.foreign", "table.clock_checks"),
-        ),
-        UPKEEP: Concept(
-            entries=(
-                "stages.index_store:IndexSession.ready",
-                "stages.index_store:IndexSession.committed",
-                "stages.index_store:IndexSession.compact",
-                "backends.record:make_index",
-                "backends.record:RecordIndex.arrange",
-            ),
-            home=("stages.index_store", "stages.index_delta", "stages.stored_index", "index", "backends"),
-        ),
-    },
-)
 
 
 @dataclass
@@ -171,9 +115,6 @@ class Module:
 
     Attributes:
         imported: local name -> (module, name in it), or (module, "") for a module.
-        functions: its functions and methods by name.
-        classes: its classes by name.
-        methods: class -> names of its methods.
     """
 
     name: str
@@ -186,11 +127,7 @@ class Module:
 
 
 class House:
-    """All modules of a library.
-
-    Args:
-        library: the package's folder.
-    """
+    """All modules of a library."""
 
     def __init__(self, library: Path) -> None:
         self.modules = dict(_modules(library))
@@ -469,14 +406,12 @@ def main() -> int:
     """The table, or whether the page has it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", type=Path, default=ROOT / "lib/lakeindex")
-    parser.add_argument("--then", action="store_true", help=f"the concepts are where they were at {BEFORE}")
     parser.add_argument("--check", action="store_true", help="say whether docs/architecture.md has today's figures")
     asked = parser.parse_args()
     contract = asked.library.parents[1] / ".importlinter"
-    figures = measured(asked.library, THEN if asked.then else NOW, contract)
+    figures = measured(asked.library, NOW, contract)
     if not asked.check:
-        if not asked.then:
-            figures |= sizes(asked.library, NOW)
+        figures |= sizes(asked.library, NOW)
         print("\n".join(f"{value:>15}  {name}" for name, value in figures.items()))
         return 0
     found = MARKED.search(PAGE.read_text())

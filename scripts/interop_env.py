@@ -37,7 +37,6 @@ class Bundle:
     """A Hudi release for Spark 3.5.
 
     Attributes:
-        sha256: of its jar.
         versions: of the tables that it writes; the last one by default.
     """
 
@@ -64,7 +63,6 @@ class SetupError(Exception):
 
 
 def sha256(path: Path) -> str:
-    """Hex digest of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -80,12 +78,10 @@ class Jar:
 
     @property
     def name(self) -> str:
-        """Its file name."""
         return f"{self.artifact}-{self.version}.jar"
 
 
 def python(home: Path = HOME) -> Path:
-    """Interpreter of an environment."""
     return home / "venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
@@ -100,7 +96,6 @@ def is_made(home: Path, lock: Path) -> bool:
 
 
 def bundle(version: str) -> Path:
-    """Jar of one Hudi release."""
     return HOME / "jars" / f"{ARTIFACT}-{version}.jar"
 
 
@@ -214,7 +209,6 @@ def make() -> None:
 
 
 def main() -> int:
-    """Entry point; 0 when the environment is complete."""
     parser = argparse.ArgumentParser(description="Set up .interop/, where real Hudi runs")
     parser.add_argument("--check", action="store_true", help="only say what is missing (exit 1)")
     if parser.parse_args().check:

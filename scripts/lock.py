@@ -70,7 +70,6 @@ def locked_digest(lock: str) -> str:
 
 
 def find_uv() -> str:
-    """Find uv on PATH or in ``.uv``."""
     uv = shutil.which("uv") or str(ROOT / ".uv" / "bin" / "uv")
     if not Path(uv).exists():
         sys.exit("no uv on PATH or in .uv: run `pip install uv` first")

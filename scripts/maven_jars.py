@@ -42,12 +42,10 @@ class Jar:
 
     @property
     def name(self) -> str:
-        """File name."""
         return "-".join(part for part in (self.artifact, self.version, self.classifier) if part) + ".jar"
 
     @property
     def line(self) -> str:
-        """The line."""
         parts = (self.group, self.artifact, self.version, self.classifier)
         return f"{':'.join(part for part in parts if part)} {self.sha256}"
 
@@ -57,7 +55,6 @@ class Recipe:
     """What to fetch, and where to.
 
     Attributes:
-        title: what the jars make, for messages.
         folder: of ``pom.xml`` and ``jars.lock``.
         home: the jars come into its folder ``parts``.
     """
@@ -68,11 +65,9 @@ class Recipe:
 
     @property
     def jars(self) -> Path:
-        """Folder of the jars."""
         return self.home / "parts"
 
     def locked(self) -> list[Jar]:
-        """The jars of the lock."""
         jars = []
         for line in self._lock.read_text().splitlines():
             if line and not line.startswith("#"):

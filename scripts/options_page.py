@@ -39,7 +39,6 @@ def by_area() -> str:
 
 
 def first_options() -> str:
-    """The table of the README."""
     return options_table(BY_KEY[key] for key in FIRST_OPTIONS)
 
 

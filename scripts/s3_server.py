@@ -43,7 +43,6 @@ def gateway() -> Path | None:
 
 
 def server_command(port: int, data: Path) -> list[str]:
-    """Start line of the server."""
     binary = gateway()
     if binary is not None:
         print("S3 server: versitygw", flush=True)

@@ -54,7 +54,6 @@ def run(*command: str | Path) -> None:
 
 
 def works(*command: str | Path) -> bool:
-    """Whether a command runs and succeeds."""
     try:
         return subprocess.run([str(part) for part in command], capture_output=True, check=False).returncode == 0
     except OSError:

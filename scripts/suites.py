@@ -46,9 +46,7 @@ class Suite:
     """A target of make with the arguments that a change's run gives it.
 
     Attributes:
-        target: of the Makefile.
         limit: seconds after which it is ended.
-        arguments: of make.
         needs: a command without which it is left out.
     """
 
@@ -59,7 +57,6 @@ class Suite:
 
     @property
     def command(self) -> list[str]:
-        """What is run."""
         return ["make", "--no-print-directory", self.target, *self.arguments]
 
 
@@ -116,7 +113,6 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """Since it began."""
         return time.monotonic() - self._begun
 
     @property
@@ -125,7 +121,6 @@ class Run:
         return [outcome for outcome in self.outcomes if outcome.code]
 
     def log(self, suite: Suite) -> Path:
-        """Where a suite's output is."""
         return self.logs / suite.target
 
     def run(self, suite: Suite) -> None:
@@ -195,7 +190,6 @@ def run_within(command: list[str], seconds: float, output: int) -> tuple[int, fl
 
 
 def write_page(outcomes: list[Outcome], *, alone: bool) -> None:
-    """Put the figures into docs/testing.md."""
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.strip()

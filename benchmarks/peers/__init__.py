@@ -19,7 +19,6 @@ class Entry:
     """One line of the comparison.
 
     Attributes:
-        title: what it is called in the tables.
         gib: memory to set aside for it: a driver of 4 GiB and what the JVM takes beside it, or a process without one.
         starts: module of this package, and class, that starts it.
         arguments: of the class; a text is a constant of the module.

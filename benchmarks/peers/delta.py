@@ -39,11 +39,7 @@ def merge(table: str | Path, batch: pa.Table, writer: WriterProperties | None) -
 
 
 class DeltaRs:
-    """Merge by key and partition, with the touched partitions as literals: what its documentation advises.
-
-    Args:
-        writer: how its files are written; None for its own defaults.
-    """
+    """Merge by key and partition, with the touched partitions as literals: what its documentation advises."""
 
     def __init__(self, writer: WriterProperties | None) -> None:
         self._writer = writer

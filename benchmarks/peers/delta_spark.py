@@ -16,11 +16,7 @@ CONF: Final[dict[str, str]] = {
 
 
 class DeltaSpark:
-    """See the module.
-
-    Args:
-        vectors: write deletion vectors instead of rewriting files.
-    """
+    """See the module."""
 
     def __init__(self, *, vectors: bool) -> None:
         environment.make()

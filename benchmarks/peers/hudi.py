@@ -54,11 +54,7 @@ CONF: Final[dict[str, str]] = {
 
 
 class Hudi:
-    """Hudi 1.2.0 with its defaults (table version 9, metadata table, BLOOM) but for the given options.
-
-    Args:
-        options: what differs.
-    """
+    """Hudi 1.2.0 with its defaults (table version 9, metadata table, BLOOM) but for the given options."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         interop_env.make()

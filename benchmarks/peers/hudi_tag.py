@@ -13,11 +13,7 @@ from tests.interop.hudi_client import HudiServer
 
 
 class HudiTag:
-    """Hudi 1.2.0 in a process of its own.
-
-    Attributes:
-        server: what it is asked through.
-    """
+    """Hudi 1.2.0 in a process of its own."""
 
     def __init__(self) -> None:
         interop_env.make()
@@ -26,13 +22,7 @@ class HudiTag:
         self._held: tuple[Path, Mapping[str, str], Path] | None = None
 
     def look_up(self, table: Path, options: Mapping[str, str], keys: Path) -> tuple[float, int]:
-        """Seconds of a look-up, and the records that it gave back, found or not.
-
-        Args:
-            table: the table.
-            options: of a writer; they name the index.
-            keys: Parquet file with the records.
-        """
+        """Seconds of a look-up, and the records that it gave back, found or not."""
         from lakeindex.write.types.avro_schema import schema_to_avro
 
         schema = {"hoodie.avro.schema": schema_to_avro(pq.read_schema(keys), "orders")}

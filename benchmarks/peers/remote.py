@@ -32,7 +32,6 @@ class Remote:
         RemoteError: from the constructor and :meth:`call`: the operation failed, or the process ended.
 
     Args:
-        command: what starts it.
         env: its whole environment; ``BENCH_SCRATCH`` is added, a folder that goes with the process.
     """
 

@@ -33,12 +33,7 @@ COMMON: Final[dict[str, str]] = {
 
 
 class Spark35:
-    """A warm session.
-
-    Args:
-        jars: the engine's.
-        conf: settings over those that all engines get.
-    """
+    """A warm session."""
 
     def __init__(self, jars: Sequence[Path], conf: Mapping[str, str]) -> None:
         on_path = {"spark.jars": ",".join(map(str, jars)), "spark.driver.extraClassPath": ":".join(map(str, jars))}
