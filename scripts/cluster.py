@@ -25,7 +25,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -217,14 +217,30 @@ def main() -> int:
         cluster = Cluster(given.folder or HOME / "server", base_port=given.base_port, hbase=given.hbase)
         if given.what == "exec":
             return subprocess.run(command, env=cluster.environment(), check=False).returncode
-        return _COMMANDS[given.what](cluster)
+        return _do(given.what, cluster)
     except (ClusterError, ServerError, postgres_parts.PartsError, hbase_parts.PartsError) as error:
         print(f"cluster: {error}", file=sys.stderr)
         return 1
 
 
-def _start(cluster: Cluster) -> int:
-    cluster.start()
+def _do(what: str, cluster: Cluster) -> int:
+    match what:
+        case "start":
+            cluster.start()
+            _say_where(cluster)
+        case "stop":
+            cluster.stop()
+        case "clean":
+            cluster.clean()
+        case _:
+            health = cluster.health()
+            for name, healthy in health.items():
+                print(f"{name:14} {'healthy' if healthy else 'not healthy'}")
+            return 0 if all(health.values()) else 1
+    return 0
+
+
+def _say_where(cluster: Cluster) -> None:
     layout = cluster.layout
     print(f"Airflow   {layout.url('airflow')}")
     print(f"Spark     {layout.url('spark-ui')}, spark://{HOST}:{layout.port('spark')}")
@@ -233,29 +249,6 @@ def _start(cluster: Cluster) -> int:
         print(f"HBase     {HOST}:{layout.port('hbase')} (Thrift)")
     print(f"logs      {cluster.folder / 'logs'}")
     print("scripts/cluster.py exec -- COMMAND runs a command of lakeindex or Airflow on it")
-    return 0
-
-
-def _stop(cluster: Cluster) -> int:
-    cluster.stop()
-    return 0
-
-
-def _clean(cluster: Cluster) -> int:
-    cluster.clean()
-    return 0
-
-
-def _status(cluster: Cluster) -> int:
-    health = cluster.health()
-    for name, healthy in health.items():
-        print(f"{name:14} {'healthy' if healthy else 'not healthy'}")
-    return 0 if all(health.values()) else 1
-
-
-_COMMANDS: Final[dict[str, Callable[[Cluster], int]]] = {
-    "start": _start, "stop": _stop, "status": _status, "clean": _clean,
-}  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -11,12 +11,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 import boto3
+import tenacity
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -51,19 +51,16 @@ def server_command(port: int, data: Path) -> list[str]:
     return [str(Path(sys.executable).parent / "moto_server"), "-H", "127.0.0.1", "-p", str(port)]
 
 
+@tenacity.retry(
+    retry=tenacity.retry_if_exception_type((BotoCoreError, ClientError)),
+    stop=tenacity.stop_after_delay(_START_SECONDS),
+    wait=tenacity.wait_fixed(0.2),
+    reraise=True,
+)
 def make_bucket(endpoint: str) -> None:
     """Create the bucket, waiting for the server to answer."""
     client = boto3.client("s3", endpoint_url=endpoint, config=Config(retries={"total_max_attempts": 1}))
-    deadline = time.monotonic() + _START_SECONDS
-    while True:
-        try:
-            client.create_bucket(Bucket=BUCKET)
-        except (BotoCoreError, ClientError):
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)  # the server is starting
-        else:
-            return
+    client.create_bucket(Bucket=BUCKET)
 
 
 def run_beside(server: list[str], ready: Callable[[], None], command: list[str], env: Mapping[str, str]) -> int:
