@@ -1,8 +1,8 @@
 """Bulk load of a whole base into a new table:
 ``python -m benchmarks.bulk [--workload M_mono] [--peer delta-rs] [--runs 5]``.
 
-The same files that the upserts' tables are made of, read from Parquet, written as a table with as many files.
-lakeindex does it as an upsert into an empty table: keys checked for duplicates, filters written.
+Each peer reads the Parquet files that the upserts' tables are made of and writes a table with as many files.
+lakeindex does it as an upsert into an empty table: it checks keys for duplicates and writes filters.
 """
 
 from __future__ import annotations

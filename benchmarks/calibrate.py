@@ -4,8 +4,8 @@
 Real upserts run on generated tables (keys that grow and random keys, few and many files, small and large batches,
 cached and uncached footers) with index types that narrow by range, join, and compute. The seconds of their
 look-up stages are fitted by the counts of the model, least squares of the relative error, no constant below zero.
-Printed: the constants, and how far the model is from each run when it knows what the adviser knows. ``--write``
-keeps them in ``lakeindex/index/cost_constants.py``.
+It prints the constants, and how far the model is from each run if it knows only what the adviser knows. ``--write``
+keeps the constants in ``lakeindex/index/cost_constants.py``.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _cases(*, quick: bool) -> list[Case]:
     ]
 
 
-def _keys(case: Case) -> pa.Array:
+def keys_of(case: Case) -> pa.Array:
     numbers = np.arange(case.rows, dtype=np.int64)
     if case.keys == "random":
         numbers = _scattered(numbers)
@@ -110,14 +110,14 @@ def _scattered(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return (numbers * np.int64(0x9E3779B97) + np.int64(12345)) & mask
 
 
-def _rows(keys: pa.Array, ts: int) -> pa.Table:
+def rows_of(keys: pa.Array, ts: int) -> pa.Table:
     n = len(keys)
     numbers = np.random.default_rng(n + ts).integers(0, 10**6, n)
     note = pc.binary_join_element_wise("some note of row", pc.cast(pa.array(numbers * 7919), pa.string()), " ")
     return pa.table([keys, pa.array(np.full(n, ts, np.int64)), pa.array(numbers), note], schema=_SCHEMA)
 
 
-def _make(case: Case, folder: Path) -> LakeTable:
+def make_table(case: Case, folder: Path) -> LakeTable:
     options = {"hoodie.index.type": case.index}
     if case.index == "BUCKET":
         options["hoodie.bucket.index.num.buckets"] = str(case.files)
@@ -128,7 +128,7 @@ def _make(case: Case, folder: Path) -> LakeTable:
     return LakeTable(str(folder))
 
 
-def _options(case: Case) -> dict[str, str]:
+def sizes_of(case: Case) -> dict[str, str]:
     return {
         "hoodie.parquet.max.file.size": str(case.rows // case.files * _ROW_BYTES),
         "hoodie.copyonwrite.record.size.estimate": str(_ROW_BYTES),
@@ -137,9 +137,9 @@ def _options(case: Case) -> dict[str, str]:
 
 
 def _measure(case: Case, folder: Path, *, quick: bool) -> Iterator[Run]:
-    table = _make(case, folder)
-    keys = _keys(case)
-    table.upsert(_rows(keys, 1), options=_options(case))
+    table = make_table(case, folder)
+    keys = keys_of(case)
+    table.upsert(rows_of(keys, 1), options=sizes_of(case))
     ts = 1
     for size in (50, 500) if quick else (50, 2_000, 40_000):
         for is_cached in (True, False):
@@ -151,14 +151,14 @@ def _measure(case: Case, folder: Path, *, quick: bool) -> Iterator[Run]:
                 if not is_cached:
                     shutil.rmtree(folder / CACHE_FOLDER, ignore_errors=True)
                 # these come too late and rewrite nothing: the look-up is what is measured
-                tries.append(_run(case, table, _rows(mine, 0), ts * 10 + number))
+                tries.append(_run(case, table, rows_of(mine, 0), ts * 10 + number))
             yield min(tries, key=lambda run: run.actual)
-        yield _run(case, table, _rows(mine, ts), ts)
+        yield _run(case, table, rows_of(mine, ts), ts)
 
 
 def _run(case: Case, table: LakeTable, batch: pa.Table, number: int) -> Run:
     run_id = f"run-{number}"
-    summary = table.upsert(batch, options=_options(case), run_id=run_id, runner=LocalRunner())
+    summary = table.upsert(batch, options=sizes_of(case), run_id=run_id, runner=LocalRunner())
     folder = RunFolder(open_storage(default_checkpoints(table.uri)), run_id)
     staged, lookup = folder.require_manifest(Stage.STAGE_INPUT), folder.require_manifest(Stage.INDEX_LOOKUP)
     known = load_of(IndexType(case.index), staged, lookup, summary.stages)
@@ -200,7 +200,7 @@ def _design(run: Run) -> Iterator[tuple[list[float], float]]:
 def _fit(runs: Sequence[Run]) -> CostConstants:
     rows = [pair for run in runs for pair in _design(run)]
     counts, seconds = np.array([r[0] for r in rows]), np.array([r[1] for r in rows])
-    fitted = dict(zip(_FITTED, _non_negative(counts / seconds[:, None], np.ones(len(seconds))).tolist(), strict=True))
+    fitted = dict(zip(_FITTED, non_negative(counts / seconds[:, None], np.ones(len(seconds))).tolist(), strict=True))
     writes = [
         (line.seconds, run.summary.bytes_written)
         for run in runs
@@ -223,7 +223,7 @@ def _fit(runs: Sequence[Run]) -> CostConstants:
     )
 
 
-def _non_negative(counts: Numbers, wanted: Numbers) -> Numbers:
+def non_negative(counts: Numbers, wanted: Numbers) -> Numbers:
     """Least squares without negative results: the worst is dropped until there is none."""
     left = [i for i in range(counts.shape[1]) if counts[:, i].any()]
     result = np.zeros(counts.shape[1])

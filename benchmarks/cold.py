@@ -1,9 +1,9 @@
 """Whole commands from a cold start: ``python -m benchmarks.cold [--workload thousand] [--peer help] [--runs 5]``.
 
-What a person or a cron job waits for: the interpreter, the imports, the work. They run in an environment of their own
-(:func:`benchmarks.environment.make_cold`) that has what the library needs and delta-rs, so neither pandas nor coverage,
-which pyarrow imports where they are. Modules are compiled and caches filled by the run that does not count.
-Where the imports' time goes comes from ``-X importtime``.
+A person or a cron job waits for the interpreter, the imports and the work. The commands run in an environment
+(:func:`benchmarks.environment.make_cold`) that has delta-rs and what the library needs, but neither pandas nor
+coverage, which pyarrow imports if they are installed. The run that does not count compiles modules and fills caches.
+``-X importtime`` gives the time of the imports.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""One codec and level for every engine: what is compared is not how hard each of them compresses.
+"""One codec and level for every engine, so that how hard each compresses makes no difference.
 
-Level 1 is what pyarrow takes for zstd, and so lakeindex and the floor;
-parquet-mr and delta-rs take 3 if they are not told.
+Level 1 is pyarrow's default for zstd, and so that of lakeindex and the floor; parquet-mr's and delta-rs's is 3.
 """
 
 from __future__ import annotations

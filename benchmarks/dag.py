@@ -1,8 +1,8 @@
 """The whole DAG, Airflow and its spark-submits included:
 ``python -m benchmarks.dag [--workload L_small] [--peer dag]``.
 
-Beside it one spark-submit that does all stages, and one cold spark-submit of Hudi's upsert. What is timed is
-the command, from its start to its end; each run has a fresh copy of the table, and its result is checked.
+It is compared with one spark-submit that does all stages, and with one cold spark-submit of Hudi's upsert. Each
+command is timed from its start to its end, on a fresh copy of the table, and its result is checked.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Set up ``.bench/``: what only the benchmark's peers need.
-
-    python -m benchmarks.environment            # make or complete it; a second run does nothing
+"""Set up ``.bench/``, which only the benchmark's peers need: ``python -m benchmarks.environment``.
 
 A virtual environment from ``benchmarks/requirements.lock``, and the jars of Delta Lake and Iceberg for the Spark 3.5 of
 the interop environment (``scripts/interop_env.py``), checked by SHA-256. Jars come from Maven where there is one, else
-from the Ivy that is part of Spark. ``benchmarks.cold`` makes one more: what the library needs by itself, and delta-rs.
+from the Ivy that is part of Spark. A second run does nothing. ``benchmarks.cold`` makes one more environment: what the
+library needs by itself, and delta-rs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Footers of many files on a store that is far away, with the cache and without: ``python -m benchmarks.footers``.
 
-The table is on an S3 server of this machine (``scripts/s3_server.py``); every request reaches it 10 ms late. What is
-timed are the stages that need footers (``index_lookup``: key ranges, ``bloom_check``: filters) of a batch that is
-staged already. Each run is a process of its own: once without the cache to load everything, then once each without,
-from the cache, and from the cache again, when the process knows the ranges already.
+The table is on an S3 server of this machine (``scripts/s3_server.py``); every request reaches it 10 ms late. Timed are
+the stages that need footers (``index_lookup``: key ranges, ``bloom_check``: filters), of a batch that is staged
+already. Each run is a new process. It looks the batch up without the cache to load everything, then once without the
+cache, once with it, and once more with it, when the process knows the ranges already.
 """
 
 from __future__ import annotations

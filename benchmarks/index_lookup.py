@@ -1,10 +1,10 @@
 """Seconds of the look-up alone, for every index type: ``python -m benchmarks.index_lookup [--peer hudi-BLOOM]``.
 
-What is timed of lakeindex are stages 2 to 4 of a batch that is staged already: files, candidates, and the exact
-position of each key that is stored. What is timed of Hudi is ``tagLocation`` of records that are made and cached
-already, through its own client, with Hudi's index of the same type on a table that Hudi wrote (version 6 without a
-metadata table; with one, and a record index, for RECORD_INDEX). Both in a warm process, on the same rows in as many
-files, with the same keys. The table of ``docs/choosing-an-index.md`` is made from the result.
+lakeindex runs stages 2 to 4 of a batch that is staged already: files, candidates, and the exact position of each
+stored key. Hudi runs ``tagLocation`` of records that are made and cached already, with its index of the same type on a
+table that it wrote (version 6 without a metadata table; for RECORD_INDEX with one that has a record index). Both work
+in a warm process, on the same rows in as many files, with the same keys. The table of ``docs/choosing-an-index.md`` is
+made from the result.
 """
 
 from __future__ import annotations

@@ -2,14 +2,13 @@
 ``python -m benchmarks.metadata [--workload S_mono_v9] [--runs 5]``.
 
 Copies of one table, each with more of a metadata table, take turns: every batch goes into each of them. A run is ten
-upserts in a row on fresh copies. One more is done before, which does not count, and the metadata tables are
-compacted: the tenth compacts them again, as one upsert in ten does. Before each, what a write by the record index
-does first is timed alone on the table with one: whether the index says what the files hold. Beside it the look-up of
-keys in the metadata table's record index, by us and by Hudi on the same table, and in our own shards. Of us two
-things are timed: stage 2, which ends with the file group of each key, as Hudi's ``tagLocation`` does; and stages 2 to
-4, which also read the keys in the files, for their exact positions. The look-ups alone take two minutes: ``make
-bench-metadata BENCH="--dry --workload S_mono_v9 --peer locate-metadata --peer look-up-metadata --peer look-up-shards
---peer look-up-hudi"``.
+upserts in a row on fresh copies. An upsert and a compaction before them do not count; the tenth upsert compacts again,
+as one in ten does. A write by the record index first checks whether the index says what the files hold: on the table
+with a record index that check is timed alone, too, before each upsert.
+
+Look-ups are timed of the same keys in the metadata table's record index, by lakeindex and by Hudi, and in lakeindex's
+shards. Stage 2 of lakeindex ends with the file group of each key, as Hudi's ``tagLocation`` does; stages 2 to 4 also
+read the keys in the files for their exact positions. ``benchmarks/README.md`` has the command for look-ups alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Upserts into a table of many files on a store that is far away: ``python -m benchmarks.objects``.
 
 The table is on an S3 server of this machine (``scripts/s3_server.py``); every request reaches it 10 ms late. A batch of
-a thousand rows updates keys in ten of its files. Each engine is a process of its own, which stays warm; they take
-turns, and every upsert is of other rows of the same files. The relay counts their requests.
+a thousand rows updates keys in ten of its files. Each engine has a warm process; they take turns, and every upsert
+updates other rows of the same files. The relay counts their requests.
 """
 
 from __future__ import annotations

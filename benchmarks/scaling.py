@@ -3,8 +3,8 @@
 Timelines, listings and footer facts are synthetic and lie in memory (:mod:`benchmarks.scaling_table`); everything that
 reads or writes them is the library. Each step is measured at three sizes: seconds of a core, the rise of resident
 memory, storage requests. The results go to ``benchmarks/results/scaling.json``, and as a table into
-``docs/scaling.md``. A step that would take longer than ``--limit`` seconds at a size, as its growth before says, is not
-run there, and the table says so.
+``docs/scaling.md``. A step whose growth so far says that it would take longer than ``--limit`` seconds at a size is
+not run there, and the table says so.
 """
 
 from __future__ import annotations

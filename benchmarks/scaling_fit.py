@@ -2,8 +2,8 @@
 
 Upserts into generated tables of 50,000 to 600,000 rows in 2 to 200 files, one task at a time, give the seconds of one
 core, the requests and the bytes of each stage. Constants are fitted by least squares of the relative error, none
-below zero. Runs on tables of other sizes, which the fit has not seen, are held against the model. The tables of the
-page are made from the result.
+below zero. The model is compared with runs on tables of other sizes, which the fit has not seen. The tables of the page
+are made from the result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.calibrate import Case, _keys, _make, _non_negative, _options, _rows
+from benchmarks.calibrate import Case, keys_of, make_table, non_negative, rows_of, sizes_of
 from benchmarks.measuring import machine_line, now
 from benchmarks.report import update_page
 from benchmarks.scaling_extension import extension
@@ -70,22 +70,22 @@ class Base:
 
     def __init__(self, case: Case, folder: Path, most_new: int) -> None:
         self._case, self._folder = case, folder
-        self._keys = _keys(replace(case, rows=case.rows + most_new))
-        table = _make(case, folder / "base")
-        table.upsert(_rows(self._keys.slice(0, case.rows), 1), options=_options(case), runner=LocalRunner(1))
+        self._keys = keys_of(replace(case, rows=case.rows + most_new))
+        table = make_table(case, folder / "base")
+        table.upsert(rows_of(self._keys.slice(0, case.rows), 1), options=sizes_of(case), runner=LocalRunner(1))
 
     def measure(self, size: int) -> Measured:
         """The quickest of some runs with a batch of this size."""
         case = self._case
         updates = np.sort(np.random.default_rng(size).choice(case.rows, size - size // 5, replace=False))
         new = np.arange(case.rows, case.rows + size // 5)
-        batch = _rows(self._keys.take(np.concatenate([updates, new])), 2)
+        batch = rows_of(self._keys.take(np.concatenate([updates, new])), 2)
         stages = []
         for number in range(_TRIES):
             copy = self._folder / f"{size}-{number}"
             shutil.copytree(self._folder / "base", copy)
             began, cpu = time.perf_counter(), time.process_time()
-            summary = LakeTable(str(copy)).upsert(batch, options=_options(case), runner=LocalRunner(1))
+            summary = LakeTable(str(copy)).upsert(batch, options=sizes_of(case), runner=LocalRunner(1))
             share = (time.process_time() - cpu) / (time.perf_counter() - began)
             stages.append(_of_stages(summary, min(share, 1.0)))
         best = {name: min((one[name] for one in stages), key=lambda s: s["seconds"]) for name in stages[0]}
@@ -119,7 +119,7 @@ def fit(runs: Sequence[Measured]) -> Constants:
 def _fit_one(runs: Sequence[Measured], stage: Stage, target: str) -> dict[str, float]:
     counts = np.array([[counts_of(run.load)[stage][c] for c in COLUMNS[stage]] for run in runs])
     wanted = np.array([run.stages[stage][target] for run in runs])
-    found = _non_negative(counts / wanted[:, None], np.ones(len(wanted)))
+    found = non_negative(counts / wanted[:, None], np.ones(len(wanted)))
     return dict(zip(COLUMNS[stage], found.tolist(), strict=True))
 
 

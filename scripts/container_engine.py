@@ -11,7 +11,6 @@ for the rest.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import lzma
 import os
@@ -205,18 +204,8 @@ class Podman:
     def _image(self, image: str, recipe: str, context: Path) -> None:
         if not self._has(image):
             file = str(HERE / f"{recipe}.Dockerfile")
-            self._run(
-                "podman",
-                "build",
-                "--quiet",
-                "--network",
-                "host",
-                "--tag",
-                f"localhost/{image}",
-                "--file",
-                file,
-                str(context),
-            )
+            words = ["podman", "build", "--quiet", "--network", "host", "--tag", f"localhost/{image}"]
+            self._run(*words, "--file", file, str(context))
 
     def _run(self, *words: str, env: Mapping[str, str] | None = None) -> None:
         subprocess.run(words, env=env or self.env, check=True, stdout=sys.stderr)
@@ -271,15 +260,11 @@ def _python312() -> Path | None:
 
 def main() -> int:
     """Run a command with an engine; its exit code, 2 if there is no engine."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    actions = parser.add_subparsers(dest="action", required=True)
-    run = actions.add_parser("run", help="run a command with an engine")
-    run.add_argument("command", nargs=argparse.REMAINDER)
-    words = parser.parse_args().command
-    words = words[1:] if words[:1] == ["--"] else words  # the command's own stay
+    if sys.argv[1:3] != ["run", "--"] or len(sys.argv) == 3:
+        sys.exit(__doc__)
     try:
         with engine() as env:
-            return subprocess.run(words, env=env, check=False).returncode
+            return subprocess.run(sys.argv[3:], env=env, check=False).returncode
     except EngineError as error:
         print(error, file=sys.stderr)
         return 2

@@ -1,9 +1,7 @@
 """Set up ``.interop/``: the environment in which real Hudi runs beside lakeindex.
 
-Standard library only, so that any Python 3.11+ can run it::
-
-    python scripts/interop_env.py            # make or complete it; a second run does nothing
-    python scripts/interop_env.py --check    # exit 1 if it is not complete
+``python scripts/interop_env.py`` makes or completes it; a second run does nothing. Standard library only, so that any
+Python 3.11+ can run it.
 
 It holds a virtual environment of its own (PySpark 3.5 and a Java 17 runtime, from ``tests/interop/requirements.lock``)
 because the project's PySpark 4 cannot load Hudi's bundles, and the bundles themselves, checked by SHA-256. A bundle
@@ -13,7 +11,6 @@ Spark. Nothing is downloaded again while the lock and the checksums match.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import os
 import shutil
@@ -116,19 +113,6 @@ def environment() -> dict[str, str]:
     return env
 
 
-def _problems() -> list[str]:
-    found = []
-    if not is_made(HOME, LOCK):
-        found.append(f"{HOME / 'venv'} is missing or older than {LOCK.relative_to(ROOT)}")
-    found += [f"{bundle(v)} is missing" for v in BUNDLES if not bundle(v).exists()]
-    return found
-
-
-def is_complete() -> bool:
-    """Whether everything is there (checksums are compared when a bundle is fetched, not each time)."""
-    return not _problems()
-
-
 def _run(command: list[str], why: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -209,12 +193,6 @@ def make() -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Set up .interop/, where real Hudi runs")
-    parser.add_argument("--check", action="store_true", help="only say what is missing (exit 1)")
-    if parser.parse_args().check:
-        for problem in _problems():
-            print(problem)
-        return 0 if is_complete() else 1
     try:
         make()
     except SetupError as error:

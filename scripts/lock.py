@@ -25,7 +25,7 @@ LOCK = "requirements.lock"
 IMAGE_LOCK = "docker/requirements.lock"
 NOT_IN_IMAGE = ("dev", "java")
 NOT_LOCKED = ("airflow-spark",)
-"""Fixes versions itself, for who installs without the lock."""
+"""Fixes versions itself, for an installation without the lock."""
 IMAGE_TOOLS = "boto3\nhatchling\n"
 """What the image's own programs take of them: to make a bucket, to install the checkout."""
 DEMO_LOCK = "docker/demo.lock"

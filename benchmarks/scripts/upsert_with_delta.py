@@ -1,4 +1,4 @@
-"""What somebody writes who upserts with delta-rs: ``upsert_with_delta.py TABLE BATCH``, a script of its own."""
+"""A user's script that upserts with delta-rs: ``upsert_with_delta.py TABLE BATCH``."""
 
 import sys
 

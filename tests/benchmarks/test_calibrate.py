@@ -18,13 +18,13 @@ from lakeindex.index.cost_constants import CONSTANTS
 @given(st.lists(st.floats(0.1, 10), min_size=3, max_size=3), st.integers(0, 99))
 def test_fit_finds_constants_that_explain_everything(wanted: list[float], seed: int):
     counts = np.random.default_rng(seed).random((30, 3)) * np.array([1.0, 1e3, 1e6])
-    found = calibrate._non_negative(counts, counts @ np.array(wanted))
+    found = calibrate.non_negative(counts, counts @ np.array(wanted))
     assert found == pytest.approx(np.array(wanted), rel=1e-6)
 
 
 def test_fit_has_no_negative_constants_and_none_for_what_never_happened():
     counts = np.array([[1.0, 2.0, 0.0], [1.0, 4.0, 0.0], [1.0, 8.0, 0.0]])
-    found = calibrate._non_negative(counts, np.array([3.0, 2.0, 0.5]))
+    found = calibrate.non_negative(counts, np.array([3.0, 2.0, 0.5]))
     assert (found >= 0).all()
     assert found[1] == found[2] == 0.0
     assert found[0] > 0
