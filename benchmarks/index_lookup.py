@@ -26,7 +26,7 @@ from benchmarks import plots, timings
 from benchmarks.harness import ROOT, Part
 from benchmarks.measuring import Usage, apart
 from benchmarks.report import update_page
-from benchmarks.timings import Measurement, Timing
+from benchmarks.timings import Measurement, Timing, grid
 from benchmarks.workloads import DATA, Workload, names, workload
 
 if TYPE_CHECKING:
@@ -244,11 +244,9 @@ def table(done: Measurement, name: str) -> str:
     at = {(one.peer, one.facts["keys"]): one.median for one in mine if one.seconds}
     sizes = list(dict.fromkeys(one.facts["keys"] for one in mine))
     runs = max(len(one.seconds) for one in mine)
-    lines = [f"**{name}**, {runs} runs each. {done.machine}. {done.started}.", ""]
-    lines.append("| index | " + " | ".join(f"{e} {n}" for n in sizes for e in ("local", "Spark", "Hudi")) + " |")
-    lines.append("|---" * (1 + 3 * len(sizes)) + "|")
+    rows = []
     for kind in KINDS:
-        row = []
+        row = [kind]
         for size in sizes:
             hudi = at.get((f"hudi-{kind}", size))
             for engine in ("local", "spark"):
@@ -256,9 +254,11 @@ def table(done: Measurement, name: str) -> str:
                 ratio = f" ({hudi / ours:.1f} x)" if ours and hudi else ""
                 row.append(f"{ours:.2f}{ratio}" if ours else "")
             row.append(f"{hudi:.2f}" if hudi else "")
-        lines.append(f"| {kind} | {' | '.join(row)} |")
+        rows.append(row)
     failed = [f"- {one.title} {one.facts['keys']}: {one.failed}" for one in mine if one.failed]
-    return "\n".join([*lines, "", *failed])
+    columns = ["index", *(f"{engine} {size}" for size in sizes for engine in ("local", "Spark", "Hudi"))]
+    about = f"**{name}**, {runs} runs each. {done.machine}. {done.started}."
+    return "\n".join([about, "", grid(columns, rows), "", *failed])
 
 
 def update() -> None:

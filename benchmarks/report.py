@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import timings
-from benchmarks.timings import Timing
+from benchmarks.timings import Timing, grid
 from benchmarks.workloads import names
 
 README: Final = Path(__file__).resolve().with_name("README.md")
@@ -73,10 +73,10 @@ def _parse(facts: dict[str, Any]) -> WorkloadResult:
     return WorkloadResult(**facts, peers=peers)
 
 
-def _line(peer: PeerResult, references: list[PeerResult | None]) -> str:
+def _cells(peer: PeerResult, references: list[PeerResult | None]) -> list[str]:
     if peer.failed is not None:
-        return f"| {peer.title} | failed | | | | | | | |"
-    cells = [
+        return [peer.title, "failed", *[""] * 7]
+    return [
         peer.title,
         *peer.cells,
         *(f"{peer.median / one.median:.2f}" if one is not None else "" for one in references),
@@ -85,7 +85,6 @@ def _line(peer: PeerResult, references: list[PeerResult | None]) -> str:
         f"{peer.data_files} / {(peer.data_bytes + peer.other_bytes) / 1e6:.1f}",
         "yes" if peer.correct else "**NO**",
     ]
-    return f"| {' | '.join(cells)} |"
 
 
 def table(result: WorkloadResult) -> str:
@@ -98,12 +97,20 @@ def table(result: WorkloadResult) -> str:
         f"{result.base_files} files hold updated keys), {runs} runs each after one that does not count. "
         f"{result.machine}. {result.started}, commit {result.commit}."
     )
-    lines = [
-        "| engine | median s | spread s | x floor | x delta-rs | CPU s | peak MB | files / MB written | right |",
-        "|---|---|---|---|---|---|---|---|---|",
-        *(_line(peer, references) for peer in result.peers),
+    columns = [
+        "engine",
+        "median s",
+        "spread s",
+        "x floor",
+        "x delta-rs",
+        "CPU s",
+        "peak MB",
+        "files / MB written",
+        "right",
     ]
-    return head + _compressions(result.peers) + "\n\n" + "\n".join(lines)
+    return (
+        head + _compressions(result.peers) + "\n\n" + grid(columns, (_cells(one, references) for one in result.peers))
+    )
 
 
 def _compressions(peers: list[PeerResult]) -> str:

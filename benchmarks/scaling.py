@@ -26,7 +26,7 @@ from benchmarks.measuring import commit, machine_line, measured, now
 from benchmarks.report import update_page
 from benchmarks.scaling_steps import BATCH_ROWS, SLOTS, STEPS, World
 from benchmarks.scaling_table import FILES_A_PARTITION, Shape
-from benchmarks.timings import RESULTS
+from benchmarks.timings import RESULTS, grid
 
 PAGE: Final = RESULTS.parents[1] / "docs" / "scaling.md"
 BEGIN: Final = "<!-- results: made by python -m benchmarks.scaling -->"
@@ -136,19 +136,13 @@ def section(results: Results) -> str:
         "once and done by this machine's cores. In each cell: seconds of a core, rise of resident memory; behind them "
         "the growth from the size before, and storage requests at the largest size that was run."
     )
-    lines = [
-        head,
-        "",
-        f"| step | {' | '.join(f'{files:,} files' for files in sizes)} | growth | requests |",
-        f"|---|{'---|' * len(sizes)}---|---|",
-    ]
+    rows = []
     for name, figures in results.steps.items():
         ran = [files for files in sizes if not figures[files].skipped]
         growth = figures[ran[-1]].seconds / max(figures[ran[-2]].seconds, 1e-3) if len(ran) > 1 else 0.0
         requests = ", ".join(f"{kind} {count:,}" for kind, count in figures[ran[-1]].requests.items())
-        cells = " | ".join(_cell(figures[files]) for files in sizes)
-        lines.append(f"| {name} | {cells} | x {growth:.1f} | {requests or 'none'} |")
-    return "\n".join(lines)
+        rows.append([name, *(_cell(figures[files]) for files in sizes), f"x {growth:.1f}", requests or "none"])
+    return f"{head}\n\n" + grid(["step", *(f"{files:,} files" for files in sizes), "growth", "requests"], rows)
 
 
 def load(path: Path = RESULT) -> Results:

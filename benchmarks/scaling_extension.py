@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Final
 
 from benchmarks import scaling
 from benchmarks.scaling_model import CHUNK_ROWS, COLUMNS, Constants, Counts, Load, counts_of, predicted
+from benchmarks.timings import grid
 from lakeindex.pipeline import Stage
 
 _LIST_PAGE: Final = 1_000
@@ -165,29 +166,20 @@ def extension(constants: Constants, cluster: Cluster | None = None) -> str:
         f"cached, {where.timeline_files} files on the timeline. *driver* is that part of the seconds which one "
         "process spends alone."
     )
+    columns = ["stage", "read", "written", "requests", "comparisons", "driver s", "seconds"]
     text = [head]
     for scenario in SCENARIOS:
         found = lines(scenario, constants, where)
-        text += [
-            "",
-            f"**{scenario.title}.**",
-            "",
-            "| stage | read | written | requests | comparisons | driver s | seconds |",
-            "|---|---|---|---|---|---|---|",
-        ]
-        text += [
-            f"| {one.stage if ' ' in one.stage else f'`{one.stage}`'} | {_bytes(one.bytes_read)} | "
-            f"{_bytes(one.bytes_written)} | {one.gets:,.0f} | {one.comparisons:.1e} | {one.driver_seconds:,.1f} | "
-            f"{one.seconds:,.1f} |"
-            for one in found
-        ]
-        text.append(
-            f"| all | {_bytes(sum(one.bytes_read for one in found))} | "
-            f"{_bytes(sum(one.bytes_written for one in found))} | {sum(one.gets for one in found):,.0f} | "
-            f"{sum(one.comparisons for one in found):.1e} | {sum(one.driver_seconds for one in found):,.1f} | "
-            f"{sum(one.seconds for one in found):,.1f} |"
-        )
+        figures = [astuple(one)[1:] for one in found]
+        stages = [one.stage if " " in one.stage else f"`{one.stage}`" for one in found]
+        every = [*figures, map(sum, zip(*figures, strict=True))]
+        rows = [(stage, *_cells(*one)) for stage, one in zip([*stages, "all"], every, strict=True)]
+        text += ["", f"**{scenario.title}.**", "", grid(columns, rows)]
     return "\n".join(text)
+
+
+def _cells(read: float, written: float, gets: float, comparisons: float, driver: float, seconds: float) -> list[str]:
+    return [_bytes(read), _bytes(written), f"{gets:,.0f}", f"{comparisons:.1e}", f"{driver:,.1f}", f"{seconds:,.1f}"]
 
 
 def _bytes(count: float) -> str:

@@ -26,7 +26,7 @@ from benchmarks.measuring import machine_line, now
 from benchmarks.report import update_page
 from benchmarks.scaling_extension import extension
 from benchmarks.scaling_model import COLUMNS, TARGETS, Constants, Load, counts_of, predicted
-from benchmarks.timings import RESULTS
+from benchmarks.timings import RESULTS, grid
 from lakeindex.api.table import LakeTable
 from lakeindex.pipeline import Stage
 from lakeindex.run.summary import RunSummary
@@ -137,52 +137,46 @@ def errors(runs: Sequence[Measured], constants: Constants, target: str) -> dict[
 
 
 def constants_section(constants: Constants, result: dict[str, Any]) -> str:
-    lines = [
-        f"{result['machine']}. {result['started']}; {result['fitted']} runs, one task at a time.",
-        "",
-        "| stage | for each | seconds of a core | requests | bytes read |",
-        "|---|---|---|---|---|",
-    ]
+    about = f"{result['machine']}. {result['started']}; {result['fitted']} runs, one task at a time."
+    rows = []
     for stage, columns in COLUMNS.items():
         for column in columns:
             values = [constants[stage][target][column] for target in TARGETS]
-            lines.append(f"| `{stage}` | {column} | {values[0]:.3g} | {values[1]:.3g} | {values[2]:,.3g} |")
-    return "\n".join(lines)
+            rows.append([f"`{stage}`", column, f"{values[0]:.3g}", f"{values[1]:.3g}", f"{values[2]:,.3g}"])
+    return f"{about}\n\n" + grid(["stage", "for each", "seconds of a core", "requests", "bytes read"], rows)
 
 
 def errors_section(constants: Constants, fitted: Sequence[Measured], held_out: Sequence[Measured]) -> str:
     """How far the model is from the runs it was fitted to, and from the others."""
-    lines = [
-        (
-            "Median of |model - measured| / measured, and in brackets the largest; "
-            "*held out* are runs that the fit has not seen."
-        ),
-        "",
-        "| stage | seconds, fitted | seconds, held out | requests, held out | bytes, held out |",
-        "|---|---|---|---|---|",
-    ]
-    cells = [
-        errors(fitted, constants, "seconds"),
-        *(errors(held_out, constants, target) for target in TARGETS),
-    ]
+    about = (
+        "Median of |model - measured| / measured, and in brackets the largest; "
+        "*held out* are runs that the fit has not seen."
+    )
+    found = [errors(fitted, constants, "seconds"), *(errors(held_out, constants, target) for target in TARGETS)]
+    by_stage = []
     for stage in [*COLUMNS, "all"]:
-        shown = (f"{np.median(np.abs(one[stage])):.0%} ({np.max(np.abs(one[stage])):.0%})" for one in cells)
-        lines.append(f"| {stage if stage == 'all' else f'`{stage}`'} | {' | '.join(shown)} |")
-    lines += [
-        "",
-        "The held-out runs, all stages together:",
-        "",
-        "| keys | rows | files | batch | measured s | model s | error |",
-        "|---|---|---|---|---|---|---|",
-    ]
+        shown = (f"{np.median(np.abs(one[stage])):.0%} ({np.max(np.abs(one[stage])):.0%})" for one in found)
+        by_stage.append([stage if stage == "all" else f"`{stage}`", *shown])
+    by_run = []
     for run, error in zip(held_out, errors(held_out, constants, "seconds")["all"], strict=True):
         took = sum(stage["seconds"] for stage in run.stages.values())
-        rows = run.load.files * run.load.file_rows
-        lines.append(
-            f"| {run.keys} | {rows:,.0f} | {run.load.files:.0f} | {run.load.batch_rows:,.0f} | {took:.2f} "
-            f"| {took * (1 + error):.2f} | {error:+.0%} |"
-        )
-    return "\n".join(lines)
+        load = run.load
+        table = [run.keys, f"{load.files * load.file_rows:,.0f}", f"{load.files:.0f}", f"{load.batch_rows:,.0f}"]
+        by_run.append([*table, f"{took:.2f}", f"{took * (1 + error):.2f}", f"{error:+.0%}"])
+    return "\n".join(
+        [
+            about,
+            "",
+            grid(
+                ["stage", "seconds, fitted", *(f"{one}, held out" for one in ("seconds", "requests", "bytes"))],
+                by_stage,
+            ),
+            "",
+            "The held-out runs, all stages together:",
+            "",
+            grid(["keys", "rows", "files", "batch", "measured s", "model s", "error"], by_run),
+        ]
+    )
 
 
 def write_page(result: dict[str, Any]) -> None:

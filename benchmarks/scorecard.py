@@ -12,7 +12,7 @@ from typing import Final
 
 from benchmarks import plots, timings
 from benchmarks.report import PeerResult, WorkloadResult
-from benchmarks.timings import Measurement, Timing
+from benchmarks.timings import Measurement, Timing, grid
 
 OURS: Final = "lakeindex"
 #: Columns in this order, as far as they were measured; of Hudi's index types only the fastest is shown.
@@ -121,10 +121,9 @@ def sections(found: Sequence[Line], images: Path) -> list[str]:
         ]
         for line in found
     ]
-    table = [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
     ratios = [[line.cells[name].ratio if name in line.cells else None for name in engines] for line in found]
     plots.ratios([line.workload for line in found], titles, ratios, images / "scorecard.svg")
-    return ["\n".join(table), "![ratios of every engine to lakeindex](images/scorecard.svg)"]
+    return [grid(head, rows), "![ratios of every engine to lakeindex](images/scorecard.svg)"]
 
 
 def made(results: Iterable[WorkloadResult], images: Path) -> list[str]:

@@ -6,7 +6,7 @@ import json
 import os
 import statistics
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
@@ -81,6 +81,12 @@ class Measurement:
         return cls(name, machine_line(), now(), commit())
 
 
+def grid(head: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """A table as Markdown."""
+    lines = [f"| {' | '.join(map(str, cells))} |" for cells in (head, *rows)]
+    return "\n".join([lines[0], f"|{'---|' * len(head)}", *lines[1:]])
+
+
 def repeat(timing: Timing, runs: int, once: Callable[[], Usage]) -> None:
     """One run that does not count, then ``runs``; an error is the result."""
     in_turns({timing.peer: timing}, runs, lambda _: once())
@@ -143,19 +149,16 @@ def table(measurement: Measurement) -> str:
     facts = list(dict.fromkeys(key for timing in measurement.timings for key in timing.facts))
     runs = max((len(timing.seconds) for timing in measurement.timings), default=0)
     head = f"{runs} runs each after one that does not count. {measurement.machine}. {measurement.started}"
-    lines = [
-        f"{head}, commit {measurement.commit}.",
-        "",
-        f"| with | what | median s | spread s | CPU s |{''.join(f' {key} |' for key in facts)}",
-        "|---" * (5 + len(facts)) + "|",
-    ]
-    return "\n".join([*lines, *(_line(timing, facts) for timing in measurement.timings)])
+    columns = ["with", "what", "median s", "spread s", "CPU s", *facts]
+    return f"{head}, commit {measurement.commit}.\n\n" + grid(
+        columns, (_cells(timing, facts) for timing in measurement.timings)
+    )
 
 
-def _line(timing: Timing, facts: list[str]) -> str:
+def _cells(timing: Timing, facts: list[str]) -> list[str]:
     if timing.failed is not None:
         cells = ["failed", "", "", *("" for _ in facts)]
     else:
         cpu = f"{statistics.median(timing.cpu_seconds):.1f}"
         cells = [*timing.cells, cpu, *(timing.facts.get(key, "") for key in facts)]
-    return f"| {' | '.join([timing.workload, timing.title, *cells])} |"
+    return [timing.workload, timing.title, *cells]

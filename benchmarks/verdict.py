@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from benchmarks.report import WorkloadResult
-from benchmarks.timings import Measurement
+from benchmarks.timings import Measurement, grid
 
 #: Runs from which a median counts.
 ENOUGH_RUNS: Final = 5
@@ -248,13 +248,13 @@ def _meets(target: Target, value: float) -> bool:
 
 def table(findings: Sequence[Finding]) -> str:
     """As Markdown; a target that two of our peers stand for names both."""
-    lines = ["| workload | runner | target | measured | beside | met |", "|---|---|---|---|---|---|"]
+    rows = []
     for finding in findings:
         target = finding.target
         shown = ", ".join(f"{_label(peer)}{_figure(target, value)}" for peer, value in finding.values.items())
-        cells = [target.group, target.runner, target.text, shown or "not measured", finding.best or "", _met(finding)]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        told = shown or "not measured"
+        rows.append([target.group, target.runner, target.text, told, finding.best or "", _met(finding)])
+    return grid(["workload", "runner", "target", "measured", "beside", "met"], rows)
 
 
 _LABELS: Final = {
