@@ -25,6 +25,8 @@ import pyarrow.parquet as pq
 from benchmarks import plots, timings
 from benchmarks.harness import ROOT, Part
 from benchmarks.measuring import Usage, apart
+from benchmarks.peers import hudi
+from benchmarks.peers.hudi_tag import HudiTag
 from benchmarks.report import update_page
 from benchmarks.timings import Measurement, Timing, grid
 from benchmarks.workloads import DATA, Workload, names, workload
@@ -153,25 +155,16 @@ class Hudis:
     """Hudi 1.2.0, on tables that it loaded."""
 
     def __init__(self, wanted: Workload, folder: Path) -> None:
-        from benchmarks.peers import hudi
-        from benchmarks.peers.hudi_tag import HudiTag
-
         self._wanted, self._folder = wanted, folder
-        self._base = dict(hudi.OPTIONS) | dict(hudi.VERSION_6)
         self._tag = HudiTag()
         self._server = self._tag.server
 
     def _options(self, kind: str) -> dict[str, str]:
-        more = {"hoodie.index.type": kind}
-        if kind == "BUCKET":
-            more["hoodie.bucket.index.num.buckets"] = _BUCKETS
-        if kind == "RECORD_INDEX":
-            more |= {
-                "hoodie.metadata.enable": "true",
-                "hoodie.metadata.record.index.enable": "true",
-                "hoodie.metadata.global.record.level.index.enable": "true",
-            }
-        return self._base | more
+        more = {
+            "BUCKET": {"hoodie.bucket.index.num.buckets": _BUCKETS},
+            "RECORD_INDEX": hudi.RECORD | {"hoodie.metadata.enable": "true"},
+        }
+        return hudi.OPTIONS | hudi.VERSION_6 | {"hoodie.index.type": kind} | more.get(kind, {})
 
     def _table(self, kind: str) -> Path:
         return self._folder / f"hudi-{kind if kind in ('BUCKET', 'RECORD_INDEX') else 'plain'}"
@@ -182,10 +175,7 @@ class Hudis:
             return
         for key in ("maxPartitionBytes", "openCostInBytes"):
             self._server.sql(f"set spark.sql.files.{key}=64m")
-        options = self._options(kind) | {
-            "hoodie.datasource.write.operation": "bulk_insert",
-            "hoodie.bulkinsert.sort.mode": "NONE",
-        }
+        options = self._options(kind) | hudi.BULK
         source = str(self._wanted.folder / "base")
         self._server.call("write", 3600, path=str(table), input=source, mode="overwrite", options=options)
 
@@ -248,12 +238,12 @@ def table(done: Measurement, name: str) -> str:
     for kind in KINDS:
         row = [kind]
         for size in sizes:
-            hudi = at.get((f"hudi-{kind}", size))
+            theirs = at.get((f"hudi-{kind}", size))
             for engine in ("local", "spark"):
                 ours = at.get((f"{engine}-{kind}", size))
-                ratio = f" ({hudi / ours:.1f} x)" if ours and hudi else ""
+                ratio = f" ({theirs / ours:.1f} x)" if ours and theirs else ""
                 row.append(f"{ours:.2f}{ratio}" if ours else "")
-            row.append(f"{hudi:.2f}" if hudi else "")
+            row.append(f"{theirs:.2f}" if theirs else "")
         rows.append(row)
     failed = [f"- {one.title} {one.facts['keys']}: {one.failed}" for one in mine if one.failed]
     columns = ["index", *(f"{engine} {size}" for size in sizes for engine in ("local", "Spark", "Hudi"))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -90,14 +91,14 @@ def table_of(rng: np.random.Generator, keys: pa.Array, days: pa.Array, ts: Ints)
     )
 
 
-def write(table: pa.Table, path: Path) -> None:
-    """One file, one row group."""
+def write(table: pa.Table, path: Path, repeating: Sequence[str] = ("day", "status")) -> None:
+    """One file, one row group; columns that repeat get a dictionary."""
     pq.write_table(
         table,
         path,
         compression=CODEC,
         compression_level=LEVEL,
-        use_dictionary=["day", "status"],
+        use_dictionary=[*repeating],
         row_group_size=1 << 20,
     )
 

@@ -19,37 +19,30 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks.bases import DELETE
-from benchmarks.compression import CODEC, LEVEL
 from benchmarks.measuring import apart
 from benchmarks.peers.base import totals_of_files
+from benchmarks.rows import repeat, write
 from benchmarks.workloads import Totals, Workload
 
 _INSTANTS: Final = ("20261001000000000", "20261101000000000")
 _CONSTANT: Final = ("day", "status", "_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_file_name")
 
 
-def _repeat(value: str, rows: int) -> pa.Array:
-    return pa.array([value]).take(pa.array(np.zeros(rows, np.int64)))
-
-
 def _with_meta(rows: pa.Table, instant: str, partition: str, file_name: str) -> pa.Table:
     count = rows.num_rows
     numbers = pc.cast(pa.array(np.arange(count)), pa.string())
     meta = {
-        "_hoodie_commit_time": _repeat(instant, count),
+        "_hoodie_commit_time": repeat(instant, count),
         "_hoodie_commit_seqno": pc.binary_join_element_wise(f"{instant}_0", numbers, "_"),
         "_hoodie_record_key": rows["id"],
-        "_hoodie_partition_path": _repeat(partition, count),
-        "_hoodie_file_name": _repeat(file_name, count),
+        "_hoodie_partition_path": repeat(partition, count),
+        "_hoodie_file_name": repeat(file_name, count),
     }
     return pa.table({**meta, **{name: rows[name] for name in rows.column_names}})
 
 
 def _write(rows: pa.Table, path: Path) -> None:
-    dictionary = [name for name in _CONSTANT if name in rows.column_names]
-    pq.write_table(
-        rows, path, compression=CODEC, compression_level=LEVEL, use_dictionary=dictionary, row_group_size=1 << 20
-    )
+    write(rows, path, [name for name in _CONSTANT if name in rows.column_names])
 
 
 @dataclass(frozen=True)
@@ -84,7 +77,7 @@ def _rewrite(job: _Job) -> None:
 
 def _named(rows: pa.Table, file_name: str) -> pa.Table:
     place = rows.schema.get_field_index("_hoodie_file_name")
-    return rows.set_column(place, "_hoodie_file_name", _repeat(file_name, rows.num_rows))
+    return rows.set_column(place, "_hoodie_file_name", repeat(file_name, rows.num_rows))
 
 
 def _write_base(job: tuple[Path, Path]) -> None:
