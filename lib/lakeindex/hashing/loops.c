@@ -1,4 +1,4 @@
-/* The library's loops over rows and bytes, compiled ahead of time by scripts/compile_loops.py and called by loops.py,
+/* The library's loops over rows and bytes, compiled ahead of time by compile_loops.py and called by loops.py,
  * where each has a form in numpy or Python that gives the same answers.
  *
  * An array comes as its address and its shape, numbers as 64 bits. Nothing is allocated, nothing of libc is called: one
