@@ -38,7 +38,7 @@ _MOST: Final = 50
 _WRITES: Final = (".commit", ".replacecommit")
 
 
-def complete_pair(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
+def complete_pair(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """``KEY=`` of an option, then its values where they are a few words."""
     of_create = ctx.info_name == "create"
     known = {option.key: option for option in (CREATE_OPTIONS if of_create else OPTIONS)}
@@ -64,7 +64,7 @@ def _is_taken(option: Option, word: str) -> bool:
     return True
 
 
-def complete_run(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
+def complete_run(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Folders of finished runs, the newest first, once the checkpoints' root is typed; folders until then."""
     root, slash, start = incomplete.rpartition("/")
     folder = Path(root).expanduser()
@@ -77,7 +77,7 @@ def complete_run(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     return [CompletionItem(f"{root}/{mark.parent.name}") for mark in newest]
 
 
-def complete_instant(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
+def complete_instant(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Completed writes of a local table, the newest first."""
     folder = Path(str(ctx.params.get("table") or "")).expanduser() / ".hoodie"
     found = (path for timeline in (folder, folder / "timeline") for path in timeline.glob("*"))
@@ -86,7 +86,7 @@ def complete_instant(ctx: click.Context, param: click.Parameter, incomplete: str
     return [CompletionItem(time) for time in times if time.startswith(incomplete)][:_MOST]
 
 
-def complete_table(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
+def complete_table(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     return [CompletionItem(incomplete, type="dir")]
 
 

@@ -85,7 +85,9 @@ def compiled(signature: str) -> Callable[[Callable[_P, None]], Callable[_P, None
                 if array is None:
                     passed.append(value)
                 else:
-                    content: Any = value if isinstance(value, np.ndarray) else np.frombuffer(value, np.uint8)  # type: ignore[call-overload]
+                    content: Any = value
+                    if not isinstance(value, np.ndarray):
+                        content = np.frombuffer(content, np.uint8)
                     kind, dimensions = array
                     if content.dtype != kind or content.ndim != dimensions or not content.flags.c_contiguous:
                         raise TypeError(f"{name}: {content.dtype} {content.shape} is no array of {kind}")

@@ -60,7 +60,8 @@ _TYPES: Final[dict[str, pa.DataType]] = {
     "BIGINT": pa.int64(),
 }
 _FACTORIES: Final = re.compile(
-    r"schema|field|(large_)?(string|utf8|binary)|bool_|u?int\d+|float\d\d|date\d\d|timestamp|decimal\d+|(large_)?list_|map_|"
+    r"schema|field|(large_)?(string|utf8|binary)|bool_|u?int\d+|float\d\d|date\d\d|timestamp|decimal\d+|"
+    r"(large_)?list_|map_|"
     r"struct|dictionary|duration"
 )
 _SCHEMA: Final = re.compile(r"\s*(?:create\s|(?:pa|pyarrow)\.schema\(|[\w`\"]+(?:\s*:\s*|\s+)[a-z])", re.IGNORECASE)

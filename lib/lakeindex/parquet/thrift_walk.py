@@ -150,7 +150,7 @@ def _keep_text(field: int, at: int, length: int, row: Numbers) -> None:
 
 
 @compiled("u1* int i8*** i8* i8*")
-def walk(data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers, seen: Numbers) -> None:  # noqa: C901, PLR0911, PLR0912, PLR0915 - one loop, as compiled code wants it
+def walk(data: Bytes, first: int, found: Numbers, places: Numbers, seen: Numbers) -> None:  # noqa: C901, PLR0911, PLR0912, PLR0915
     """Walk a FileMetaData, keep what it says of columns from ``first`` on; ``seen[0]``: row groups, -1 if senseless."""
     role = [0] * _DEEPEST
     left = [0] * _DEEPEST  # elements left of a list; -1: a struct
@@ -272,7 +272,7 @@ def _keep(depth: int, field: int, value: int, found: Numbers) -> None:
 
 
 @compiled("u1* int i8*")
-def page_header(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one loop, as compiled code wants it
+def page_header(  # noqa: C901, PLR0911, PLR0912, PLR0915
     data: Bytes, start: int, found: Numbers
 ) -> None:
     """Read the PageHeader struct at ``start``; never beyond the bytes that are there."""

@@ -112,7 +112,7 @@ class JobSession:
 
         is_submitted = _GATEWAY in os.environ
         if is_submitted:
-            SparkContext._ensure_initialized()  # noqa: SLF001 - a SparkConf knows what was submitted only behind the gateway
+            SparkContext._ensure_initialized()  # noqa: SLF001 - what was submitted is behind the gateway
         return SparkConf(loadDefaults=is_submitted).get(name)
 
     def stop(self) -> None:

@@ -12,7 +12,7 @@ FAST_WORKERS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "spark.python.daemon.module": "lakeindex.runners.spark_daemon",
         "spark.python.unix.domain.socket.enabled": "true",
-        "spark.python.unix.domain.socket.dir": "/tmp",  # noqa: S108 - a socket's path has 108 bytes, YARN's folders take more
+        "spark.python.unix.domain.socket.dir": "/tmp",  # noqa: S108 - YARN's are too long for a socket
     }
 )
 """Spark's Python workers begin with the library loaded, and speak over Unix sockets:

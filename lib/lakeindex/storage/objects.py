@@ -283,7 +283,7 @@ class ObjectStorage:
                     raise _changed(path)
                 mode["version"] = found["version"]
             with _translated("replace", path, writing=True):
-                put = self._control.put(path, data, mode=mode, use_multipart=False)  # type: ignore[arg-type]  # its stub wants a TypedDict
+                put = self._control.put(path, data, mode=mode, use_multipart=False)  # type: ignore[arg-type]
         except ObjectNotFoundError:
             raise _changed(path) from None
         return _quoted(put["e_tag"]) or ""

@@ -12,7 +12,6 @@ import gc
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
-from types import ModuleType
 
 import pyarrow as pa
 
@@ -20,7 +19,7 @@ import pyarrow as pa
 class _NoPandas(MetaPathFinder):
     """Says that pandas is not installed."""
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:  # noqa: ARG002 - its place in the protocol
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: object = None) -> None:  # noqa: ARG002
         if fullname == "pandas":
             raise ModuleNotFoundError("pandas is left out at the start", name=fullname)
 

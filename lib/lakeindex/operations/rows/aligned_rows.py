@@ -104,7 +104,7 @@ def align(rows: pa.Table, file: BaseFile, schema: pa.Schema) -> pa.Table:
     return pa.table([_column(rows, file, field, field.name in there) for field in schema], schema=schema)
 
 
-def _column(rows: pa.Table, file: BaseFile, field: pa.Field, is_there: bool) -> pa.ChunkedArray:  # noqa: FBT001 - private
+def _column(rows: pa.Table, file: BaseFile, field: pa.Field, is_there: bool) -> pa.ChunkedArray:  # noqa: FBT001
     if not is_there:
         if not field.nullable and rows.num_rows:
             raise damaged(file, f"it lacks column {field.name!r}, which must not be null")
