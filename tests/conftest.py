@@ -123,9 +123,9 @@ def time_leaps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SystemClock, "now_ms", lambda _: time.time_ns() // 1_000_000 + slept)
 
 
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """A small local session; made once a worker process."""
+@pytest.fixture
+def spark() -> SparkSession:
+    """A small local session; the process has one, which is made anew after somebody stopped it."""
     from pyspark.sql import SparkSession
 
     from lakeindex.runners.java import find_java_home
@@ -137,7 +137,7 @@ def spark() -> Iterator[SparkSession]:
     builder = SparkSession.builder
     for key, value in FAST_WORKERS.items():  # the session of all tests of this process, of the runner's too
         builder = builder.config(key, value)
-    session = (
+    return (
         builder.master("local[2]")
         .appName("lakeindex tests")
         .config("spark.ui.enabled", "false")
@@ -145,5 +145,3 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.log.level", "WARN")
         .getOrCreate()
     )
-    yield session
-    session.stop()

@@ -85,6 +85,9 @@ def asset_events(name: str) -> list[dict[str, Any]]:
 
     with create_session() as session:
         rows = session.scalars(
-            select(AssetEvent).join(AssetModel, AssetModel.id == AssetEvent.asset_id).where(AssetModel.name == name)
+            select(AssetEvent)
+            .join(AssetModel, AssetModel.id == AssetEvent.asset_id)
+            .where(AssetModel.name == name)
+            .order_by(AssetEvent.id)
         )
         return [row.extra for row in rows]
