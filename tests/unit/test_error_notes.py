@@ -1,8 +1,12 @@
 """Work that nothing depends on."""
 
+import logging
+from pathlib import Path
+
 import pytest
 
-from lakeindex.errors import noted
+import lakeindex
+from lakeindex.errors import DEBUG_VARIABLE, TableNotFoundError, noted, show_warnings
 
 
 def test_what_goes_wrong_is_a_note() -> None:
@@ -21,3 +25,29 @@ def test_an_interrupt_is_none() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         noted("the report was not written", interrupt)
+
+
+def test_a_notebook_shows_a_frame_with_the_cause_the_cure_and_the_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(TableNotFoundError) as raised:
+        lakeindex.open_table(tmp_path / "none").scan().count()
+    text = "\n".join(raised.value._render_traceback_())
+    assert "TableNotFoundError" in text
+    assert "lakeindex create" in text
+    assert "lakeindex.open_table(tmp_path" in text
+    assert DEBUG_VARIABLE in text
+    assert "Traceback" not in text
+    monkeypatch.setenv(DEBUG_VARIABLE, "1")
+    assert "Traceback" in raised.value._render_traceback_()[0]
+
+
+def test_warnings_are_shown_unless_logging_is_set_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = logging.getLogger("lakeindex")
+    monkeypatch.setattr(log, "handlers", [])
+    show_warnings()
+    assert log.handlers == []  # pytest has set logging up
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    show_warnings()
+    show_warnings()
+    assert log.handlers == [logging.lastResort]

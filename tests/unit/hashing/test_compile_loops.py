@@ -136,3 +136,26 @@ def test_a_source_that_does_not_compile_leaves_what_was_there(tmp_path: Path, mo
         compile_loops.make(path)
     assert path.read_bytes() == b"before"
     assert sorted(one.name for one in tmp_path.iterdir()) == [LIBRARY.name, "loops.c"]
+
+
+def test_the_set_up_makes_it_once_and_says_what_could_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compiler, path = tmp_path / "compiler.py", tmp_path / LIBRARY.name
+    compiler.write_text("import sys; open(sys.argv[sys.argv.index('-o') + 1], 'wb').write(b'code')")
+    monkeypatch.setenv("CC", f"{sys.executable} {compiler}")
+    monkeypatch.setattr(compile_loops, "library", lambda: path)
+    compile_loops.main()
+    assert capsys.readouterr().out.startswith(f"{LIBRARY.name} made with {sys.executable}")
+    assert compile_loops.problem_with(path) == ""
+    compile_loops.main()
+    assert capsys.readouterr().out == ""
+    path.unlink()
+    compiler.write_text("import sys; sys.exit('no memory')")
+    monkeypatch.setattr(compile_loops, "_ZIG", "no_package_of_this_name")
+    with pytest.raises(SystemExit, match=f"{LIBRARY.name} was not made: .*no memory"):
+        compile_loops.main()
+    monkeypatch.setenv("CC", str(tmp_path / "none"))
+    with pytest.raises(SystemExit, match="no C compiler"):
+        compile_loops.main()
+    assert not path.exists()

@@ -1,5 +1,7 @@
 """What processes of ours leave out at their start."""
 
+import gc
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.pipeline import Stage
+from lakeindex.tasks import fast_start
 from tests.builders import Row, batch_of, make_table
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -60,3 +63,16 @@ def test_jobs_load_neither_pandas_nor_spark_for_little_work(tmp_path: Path) -> N
         done = subprocess.run(job, capture_output=True, text=True, check=True)
         loaded.append(done.stdout.splitlines()[-1])
     assert loaded == ["0 []"] * len(Stage)
+
+
+def test_pandas_alone_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "pandas", raising=False)
+    before = list(sys.meta_path)
+    importlib.reload(fast_start)
+    assert sys.meta_path == before
+    with pytest.raises(ModuleNotFoundError):
+        fast_start._NoPandas().find_spec("pandas", None)
+    fast_start._NoPandas().find_spec("pyarrow", None)
+    fast_start.loaded()
+    assert gc.get_freeze_count()
+    gc.unfreeze()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -14,7 +16,7 @@ import pytest
 import lakeindex
 from lakeindex.cli.shared import is_terminal
 from lakeindex.tasks import progress_bars
-from lakeindex.tasks.progress_bars import LateProgress, NoProgress, TerminalProgress, progress_of
+from lakeindex.tasks.progress_bars import LateProgress, NoProgress, NotebookProgress, TerminalProgress, progress_of
 
 
 class Terminal(io.StringIO):
@@ -99,3 +101,16 @@ def test_an_upsert_from_python_shows_its_steps(monkeypatch: pytest.MonkeyPatch, 
     assert terminal.getvalue() == ""
     table.upsert(pa.table({"id": ["b"], "ts": [1]}))
     assert "1/1" in terminal.getvalue()
+
+
+def test_a_notebook_shows_a_bar_that_goes_with_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    bar = SimpleNamespace(update=shown.append)
+    ipython = SimpleNamespace(HTML=str, display=lambda text, **_: (shown.append(text), bar)[1])
+    monkeypatch.setitem(sys.modules, "IPython.display", ipython)
+    seconds = iter(range(0, 100, 10))
+    monkeypatch.setattr(time, "monotonic", lambda: next(seconds))
+    with NotebookProgress().step("a <b>", 2) as advance:
+        advance()
+    assert ["0/2" in shown[0], "1/2" in shown[1], shown[2:]] == [True, True, [""]]
+    assert "<b>" not in shown[0]
