@@ -14,6 +14,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -124,7 +125,7 @@ def measure(name: str, peers: tuple[str, ...], runs: int) -> list[Timing]:
         for peer in peers:
             timing = Timing(wanted.name, peer, PEERS[peer])
             found.append(timing)
-            timings.repeat(timing, runs, lambda peer=peer: dag.once(peer))  # type: ignore[misc]
+            timings.repeat(timing, runs, partial(dag.once, peer))
     finally:
         dag.close()
     return found

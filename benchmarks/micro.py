@@ -13,6 +13,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -84,11 +85,11 @@ def _compiled(count: int) -> Iterator[tuple[Callable[..., None], tuple[object, .
 def loops() -> None:
     """Best of three for all keys; the plain form once."""
     for (loop, args), (_, few) in zip(_compiled(KEYS), _compiled(KEYS // PLAIN_SHARE), strict=True):
-        (compiled,) = milliseconds(lambda loop=loop, args=args: loop(*args), turns=3)  # type: ignore[misc]
+        (compiled,) = milliseconds(partial(loop, *args), turns=3)
         plain = float("nan")
         if loop.__name__ not in WITHOUT_PLAIN:
             once = loop.__wrapped__  # type: ignore[attr-defined]
-            plain = milliseconds(lambda once=once, few=few: once(*few), turns=1)[0][0] * PLAIN_SHARE  # type: ignore[misc]
+            plain = milliseconds(partial(once, *few), turns=1)[0][0] * PLAIN_SHARE
         print(f"{loop.__name__:18} {min(compiled):9.1f} {plain:11.1f}")
 
 
@@ -158,7 +159,7 @@ def pruning() -> None:
     for keys in ("growing", "random"):
         for rows, files in PRUNED:
             asked, ranges = _to_prune(keys, rows, files)
-            works = {one: lambda one=one: prune(asked, ranges, one) for one in Pruner}  # type: ignore[misc]  # noqa: B023
+            works = {one: partial(prune, asked, ranges, one) for one in Pruner}
             first, *others = (work() for work in works.values())  # loads what is compiled
             for other in others:
                 assert np.array_equal(first.from_row, other.from_row)

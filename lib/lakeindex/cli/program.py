@@ -99,6 +99,7 @@ class LakeGroup(click.Group):
         found = {name: self.get_command(context, name) for name in self.list_commands(context)}
         return {name: command for name, command in found.items() if command is not None}
 
+    # It always exits, where click's may return.
     def main(self, args: Sequence[str] | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]
         show_warnings()
         if args is None:

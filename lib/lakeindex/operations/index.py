@@ -385,7 +385,8 @@ def _status_in_metadata(opened: OpenedIndex) -> IndexStatus:
     timeline, live = opened.snapshot.timeline, opened.snapshot.base_files_all()
     index = stored_index_for(opened.facts.index)
     store = metadata_store(opened.table, timeline, index)
-    store.check(file.partition_path for file in live)
+    with store.refusing_if_dropped():
+        store.check(file.partition_path for file in live)
     bound = opened.table.index(timeline)
     folder = store.view.table.folder(index.metadata_partition or "")
     return IndexStatus(

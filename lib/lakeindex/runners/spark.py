@@ -103,7 +103,7 @@ class SparkRunner:
         from pyspark import cloudpickle
 
         # A task may hold a caller's function, of a module that workers have not got, or of none.
-        payloads: list[bytes] = [cloudpickle.dumps(task) for task in tasks]  # type: ignore[no-untyped-call]
+        payloads: list[bytes] = [cloudpickle.dumps(task) for task in tasks]  # type: ignore[no-untyped-call]  # no types
         # The function knows the stores' options. PySpark writes what it is given to parallelize to a file;
         # the function stays in memory.
         do = partial(_do_task, pickle.dumps(function))

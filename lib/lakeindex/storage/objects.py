@@ -283,6 +283,7 @@ class ObjectStorage:
                     raise _changed(path)
                 mode["version"] = found["version"]
             with _translated("replace", path, writing=True):
+                # The stub wants a TypedDict as the mode.
                 put = self._control.put(path, data, mode=mode, use_multipart=False)  # type: ignore[arg-type]
         except ObjectNotFoundError:
             raise _changed(path) from None

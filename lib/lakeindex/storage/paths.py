@@ -121,7 +121,7 @@ def _at_home(text: str) -> str:
 
 
 def _local(text: str, base: str) -> str:
-    joined = os.path.join(base, text) if base else text  # noqa: PTH118 - byte-exact
+    joined = os.path.join(base, text) if base else text  # noqa: PTH118 - byte-exact, as the next
     # above a link is another folder than its name says
     found = os.path.realpath(joined) if ".." in joined.split("/") else os.path.abspath(joined)  # noqa: PTH100
     return f"/{found.lstrip('/')}"

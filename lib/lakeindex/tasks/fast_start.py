@@ -19,6 +19,7 @@ import pyarrow as pa
 class _NoPandas(MetaPathFinder):
     """Says that pandas is not installed."""
 
+    # The protocol asks for all three.
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: object = None) -> None:  # noqa: ARG002
         if fullname == "pandas":
             raise ModuleNotFoundError("pandas is left out at the start", name=fullname)

@@ -12,7 +12,6 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -323,11 +322,6 @@ class HBaseStore:
             for other in todo[position + 1 :]:
                 delta = delta.filter(pc.invert(pc.is_in(delta.column("key"), deltas[other].column("key"))))
             self._apply_one(name, delta)
-            self._marker.change(partial(self._with_applied, name))
-
-    def _with_applied(self, name: str, read: IndexMarker | None) -> IndexMarker:
-        marker = self._marker.required(read)
-        return marker if name in marker.applied else replace(marker, applied=(*marker.applied, name))
 
     def _apply_one(self, name: str, delta: pa.Table) -> None:
         stamp, instant = self._marker.stamp_of(name), instant_of(name)
@@ -344,6 +338,7 @@ class HBaseStore:
             self._writer.enter(_wanted(piece, instant), stamp, name, look_first=True)
         for piece in _pieces(there.filter(pc.invert(look_first))):
             self._writer.enter(_wanted(piece, instant), stamp, name, look_first=False)
+        self._marker.change(lambda m: _with_applied(self._marker.required(m), name))
 
     def undo(self, name: str) -> None:
         """Take back what a failed commit put, and say of what it overwrote or removed that it may be anywhere."""
@@ -496,6 +491,10 @@ def _entries(rows: list[tuple[str, str, str]]) -> pa.Table:
 
 def _with_prepared(marker: IndexMarker, name: str) -> IndexMarker:
     return marker if name in marker.prepared else replace(marker, prepared=(*marker.prepared, name))
+
+
+def _with_applied(marker: IndexMarker, name: str) -> IndexMarker:
+    return marker if name in marker.applied else replace(marker, applied=(*marker.applied, name))
 
 
 _FIRST_ANSWER_SECONDS: Final = 5.0

@@ -101,10 +101,10 @@ def align(rows: pa.Table, file: BaseFile, schema: pa.Schema) -> pa.Table:
         TableCorruptError: a column does not convert, or one that must not be null is not there.
     """
     there = frozenset(rows.column_names)
-    return pa.table([_column(rows, file, field, field.name in there) for field in schema], schema=schema)
+    return pa.table([_column(rows, file, field, is_there=field.name in there) for field in schema], schema=schema)
 
 
-def _column(rows: pa.Table, file: BaseFile, field: pa.Field, is_there: bool) -> pa.ChunkedArray:  # noqa: FBT001
+def _column(rows: pa.Table, file: BaseFile, field: pa.Field, *, is_there: bool) -> pa.ChunkedArray:
     if not is_there:
         if not field.nullable and rows.num_rows:
             raise damaged(file, f"it lacks column {field.name!r}, which must not be null")

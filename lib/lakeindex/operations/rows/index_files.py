@@ -199,7 +199,8 @@ def _opened(scope: KeyScope, index: StoredIndex, runner: Runner, notes: list[str
 
     if is_in_metadata(scope.table.storage, index):
         found = metadata_store(scope.table, scope.past.timeline, index)
-        found.check(file.partition_path for file in scope.files)
+        with found.refusing_if_dropped():
+            found.check(file.partition_path for file in scope.files)
         yield _OpenedStore(found, None, None)
         return
     state = ChangeLog(scope.table.storage, kind).at(scope.past.timeline)

@@ -63,17 +63,12 @@ class MetadataRecordStore:
     now: Callable[[], MetadataTable | None]
 
     def check(self, partitions: Iterable[str]) -> None:
-        """Make sure that it can answer.
+        """Make sure that it can answer; done within :meth:`refusing_if_dropped`.
 
         Raises:
-            IndexChangedError: somebody takes it away, or makes it anew.
             MetadataTableError: its form is not that of the table's index, or it was not kept up.
             TableCorruptError: it is damaged.
         """
-        with self.refusing_if_dropped():
-            self._check(partitions)
-
-    def _check(self, partitions: Iterable[str]) -> None:
         self.view.check_told()
         groups = self.view.slices(RECORD_INDEX)
         wanted = frozenset(partitions)
@@ -118,6 +113,9 @@ class MetadataRecordStore:
         """What is read in the body counts only if the properties still name the index afterwards. A drop takes it off
         the properties first, then removes its files one by one. While some file groups, or the newest logs, are gone,
         stored keys are not found.
+
+        Raises:
+            IndexChangedError: somebody takes it away, or makes it anew.
         """
         try:
             yield
@@ -188,8 +186,8 @@ class MetadataSession(IndexSession):
         """
         table = Table.at(self._spec.table_uri, use_metadata=self._spec.config.use_metadata)
         store = metadata_store(table, batch.snapshot.timeline, self._stored)
-        store.check(file.partition_path for file in batch.files)
         with store.refusing_if_dropped():
+            store.check(file.partition_path for file in batch.files)
             self._check_entries(table, store, batch)
         return StoreRef(NOTHING_COMPLETED, LogView(""), in_metadata=True)
 
