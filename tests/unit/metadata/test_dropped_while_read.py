@@ -10,9 +10,13 @@ from pathlib import Path
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.errors import LakeIndexError
+from lakeindex.errors import IndexChangedError, LakeIndexError, OptionError
+from lakeindex.index.registry import stored_index_for
+from lakeindex.model import IndexSpec, IndexType
+from lakeindex.run.index.in_metadata import metadata_store
 from lakeindex.storage.local import LocalStorage
 from lakeindex.storage.port import Listing
+from lakeindex.table.handle import Table
 from tests.builders import Row, batch_of, make_table
 from tests.golden import made_once
 
@@ -113,3 +117,17 @@ def test_no_key_is_doubled_or_missed(
         if not is_right or rows != KEYS or (nth == 1 and not drops.listings):
             wrong.append((*case, is_right, len(rows), drops.listings))
     assert wrong == []
+
+
+@pytest.mark.parametrize("use_metadata", [True, False])
+def test_a_metadata_table_that_was_dropped_is_not_one_that_is_not_to_be_used(
+    tmp_path: Path, use_metadata: bool
+) -> None:
+    table, index = indexed(tmp_path, "9"), stored_index_for(IndexSpec(IndexType.RECORD_INDEX))
+    if use_metadata:
+        table.metadata_drop()
+    opened = Table.at(table.uri, use_metadata=use_metadata)
+    wanted: type[LakeIndexError] = IndexChangedError if use_metadata else OptionError
+    with pytest.raises(wanted) as raised:
+        metadata_store(opened, opened.load_timeline(), index)
+    assert ("run again" if use_metadata else "leave the option out") in str(raised.value.hint)

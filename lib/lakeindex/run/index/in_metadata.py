@@ -151,9 +151,16 @@ def metadata_store(table: Table, timeline: Timeline, index: StoredIndex) -> Meta
         timeline: the table's, listed before.
 
     Raises:
+        IndexChangedError: the table has no metadata table any more.
         OptionError: the metadata table is not to be used.
     """
     view = table.metadata_view(timeline)
+    if view is None and table.use_metadata:
+        raise IndexChangedError(
+            f"the metadata table of {table.name}, with its record index, was taken away by another writer meanwhile",
+            culprit=table.uri,
+            hint="run again",
+        )
     if view is None:
         raise OptionError(
             f"{index.spec.index_type} of table {table.name} is in its metadata table, and {USE_METADATA_OPTION}=false",
