@@ -37,8 +37,8 @@ def machine() -> str:
 
 
 def library() -> Path:
-    """Where the library of this platform is, or would be."""
-    return SOURCE.with_name(f"loops-{machine()}.{_SUFFIX}")
+    """Where the library of this platform is, or would be; its dots tell those who walk the package that it is no module."""
+    return SOURCE.with_name(f"loops.{machine()}.{_SUFFIX}")
 
 
 def problem_with(path: Path) -> str:
@@ -46,7 +46,7 @@ def problem_with(path: Path) -> str:
     try:
         content = path.read_bytes()
     except OSError as error:
-        others = ", ".join(sorted(one.name for one in path.parent.glob("loops-*"))) if path.parent.is_dir() else ""
+        others = ", ".join(sorted(one.name for one in path.parent.glob("loops.*-*"))) if path.parent.is_dir() else ""
         return f"{path.name} cannot be read ({error.strerror})" + (f"; there is {others}" if others else "")
     body, seal = content[: -_SEAL.size], content[-_SEAL.size :]
     if len(seal) < _SEAL.size:

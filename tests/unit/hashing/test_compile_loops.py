@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,15 @@ from lakeindex.cli.doctor import CheckVerdict, check_loops
 from lakeindex.hashing import compile_loops, loops
 
 LIBRARY = compile_loops.library()
+
+
+def test_a_walker_of_the_package_does_not_take_the_library_for_a_module() -> None:
+    """As test runners, page makers and freezers of programs walk it: they import what they find."""
+    assert LIBRARY.is_file()
+    folder = compile_loops.SOURCE.parent
+    assert {one.name for one in pkgutil.iter_modules([str(folder)])} == {
+        path.stem for path in folder.glob("*.py") if path.stem != "__init__"
+    }
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +82,7 @@ def test_a_library_that_this_process_cannot_load_is_none(elsewhere: Path) -> Non
 
 
 def test_doctor_says_which_form_runs_and_what_to_do(elsewhere: Path) -> None:
-    other = elsewhere.with_name("loops-sunos5-sparc.so")
+    other = elsewhere.with_name("loops.sunos5-sparc.so")
     other.write_bytes(b"")
     found = check_loops()
     assert found.verdict is CheckVerdict.WARN
@@ -105,7 +115,7 @@ def alone(folder: Path, path: str, *, at_once: int = 1) -> list[tuple[int, str]]
 def test_two_processes_make_it_at_once_and_a_change_of_the_source_makes_it_anew(tmp_path: Path) -> None:
     assert [code for code, _ in alone(tmp_path, os.environ["PATH"], at_once=2)] == [0, 0]
     package = tmp_path / "lakeindex" / "hashing"
-    assert sorted(one.name for one in package.glob("*loops-*")) == [LIBRARY.name]
+    assert sorted(one.name for one in package.glob("*loops.*-*")) == [LIBRARY.name]
     made = package / LIBRARY.name
     assert compile_loops.problem_with(made) == ""
     assert made.stat().st_mode & 0o555 == 0o555
@@ -135,7 +145,7 @@ def test_a_source_that_does_not_compile_leaves_what_was_there(tmp_path: Path, mo
     with pytest.raises(RuntimeError, match="error"):
         compile_loops.make(path)
     assert path.read_bytes() == b"before"
-    assert sorted(one.name for one in tmp_path.iterdir()) == [LIBRARY.name, "loops.c"]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["loops.c", LIBRARY.name]
 
 
 def test_the_set_up_makes_it_once_and_says_what_could_not(
