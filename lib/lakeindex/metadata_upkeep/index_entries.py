@@ -284,7 +284,7 @@ BUILD_ANEW: Final = "`lakeindex metadata build TABLE --partition record_index` m
 _SEVERAL: Final = 2
 _SAMPLED_FILES: Final = 4
 _SAMPLED_KEYS: Final = 64
-"""Of each of these files; neighbours, which are neighbours in the index as well where a file is sorted."""
+"""Of each of these files: keys of few file groups of the index, and neighbours, which are in few of its blocks then."""
 
 Place: TypeAlias = tuple[str, str]
 """A partition path and a file id."""
@@ -475,15 +475,22 @@ def _count(view: MetadataView, one: FileSlice) -> int:
 
 
 def _is_sample_wrong(view: MetadataView, files: Sequence[BaseFile], chance: random.Random) -> bool:
-    storage, partitioned = view.table.storage, is_partitioned(view.slices(RECORD_INDEX))
+    storage, groups = view.table.storage, view.slices(RECORD_INDEX)
     for file in chance.sample(files, min(len(files), _SAMPLED_FILES)):
         stored = StoredColumns(storage, file, None)
         if not stored.row_groups:
             continue
-        (keys,) = stored.column(RECORD_KEY, [chance.choice(stored.row_groups)])
+        keys = _joined(stored.column(RECORD_KEY, [chance.choice(stored.row_groups)]))
+        scope = file.partition_path if is_partitioned(groups) else None
+        count = sum(one.is_of(scope) for one in groups)
+        if len(keys) and count > 1:
+            numbers = group_numbers(keys, count)
+            numbers = (numbers - chance.choice(numbers)) % count
+            enough = np.searchsorted(np.bincount(numbers, minlength=count).cumsum(), _SAMPLED_KEYS)
+            keys = keys.filter(pa.array(numbers <= enough))
         start = chance.randrange(max(len(keys) - _SAMPLED_KEYS, 0) + 1)
-        asked = pc.unique(keys.slice(start, _SAMPLED_KEYS).cast(pa.string()))
-        found = find_locations(view, asked, file.partition_path if partitioned else None)
+        asked = pc.unique(keys.slice(start, _SAMPLED_KEYS))
+        found = find_locations(view, asked, scope)
         here = {(one.partition, one.file_id) for one in found.locations} <= {(file.partition_path, file.file_id)}
         if not here or len(found.rows) < len(asked):
             return True
