@@ -37,7 +37,7 @@ def machine() -> str:
 
 
 def library() -> Path:
-    """Where the library of this platform is, or would be; its dots tell those who walk the package that it is no module."""
+    """Where the library of this platform is, or would be. Its dots say to walkers of the package: no module."""
     return SOURCE.with_name(f"loops.{machine()}.{_SUFFIX}")
 
 
