@@ -247,7 +247,7 @@ class _Values(Reader):
         if kind in _FUNCTIONS:
             return self._function(tree, wanted)
         if isinstance(tree, exp.Column | exp.Dot):
-            column = self._column(self._names(tree))
+            column = self._column_of(self._names(tree))
             return Assigned(_field(column.path), column.type)
         reader = self._values.get(kind)
         if reader is not None:

@@ -5,55 +5,32 @@ Nothing of the text is passed over: an expression, or a part of one, that has no
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 from sqlglot import errors, exp, tokens
 from sqlglot.dialects.dialect import Dialect
 
-from lakeindex.errors import UsageError, clipped, first_line
+from lakeindex.errors import UsageError, first_line
+from lakeindex.predicates.making import Maker, all_of, name_of, one_of, refused
 from lakeindex.predicates.nodes import (
     And,
     Arithmetic,
     Call,
-    Column,
-    Compare,
-    CompareColumns,
     Comparison,
     Constant,
     Is,
     IsNull,
-    Matches,
     Node,
     Not,
-    Number,
-    OneOf,
     Operand,
     Or,
-    Settled,
     TextTest,
-    Value,
 )
-from lakeindex.predicates.values import (
-    Family,
-    Literal,
-    array_of,
-    common_decimal,
-    family_of,
-    number_of,
-    scalar_of,
-    settle,
-    type_of,
-)
+from lakeindex.predicates.values import Family, Literal, family_of, number_of, type_of
 
-VALID: Final = (
-    "valid are = != < <= > >=, AND, OR, NOT, IN (...), BETWEEN, IS [NOT] NULL, IS [NOT] TRUE or FALSE, "
-    "IS [NOT] DISTINCT FROM, LIKE, ILIKE, starts_with, ends_with and contains(column, 'text'), "
-    "the functions lower, upper and length of a column, and + - * / of numbers"
-)
 _MOST_DEPTH: Final = 200
 
 
@@ -113,11 +90,11 @@ def tree_of(text: str) -> exp.Expr:
     try:
         found = [one for one in _Where().parse(text) if one is not None]
     except (errors.ParseError, errors.TokenError) as error:
-        raise _refused(text, f"it cannot be read: {_without_marks(first_line(error))}", text) from None
+        raise refused(text, f"it cannot be read: {_without_marks(first_line(error))}", text) from None
     except RecursionError:
         raise _too_deep(text) from None
     if len(found) != 1 or isinstance(found[0], exp.Block):
-        raise _refused(text, "it is not one condition", text)
+        raise refused(text, "it is not one condition", text)
     _check_depth(found[0], text)
     return found[0]
 
@@ -133,12 +110,8 @@ def _check_depth(tree: exp.Expr, text: str) -> None:
         todo += [(part, depth + (type(part) is not kind)) for part in one.iter_expressions()]
 
 
-class Reader:
+class Reader(Maker):
     """Turns sqlglot's tree of one text into nodes."""
-
-    def __init__(self, text: str, schema: pa.Schema) -> None:
-        self._text = text
-        self._schema = schema
 
     def node(self, tree: exp.Expr) -> Node:
         kind = type(tree)
@@ -147,7 +120,7 @@ class Reader:
             return self._compare(left, _COMPARISONS[kind], right)
         if kind in _TESTS:
             column, pattern = self._parts(tree, "this", "expression")
-            return self._text_test(column, _TESTS[kind], self._text_of(pattern))
+            return self._matches(self._text_operand(column), _TESTS[kind], self._text_of(pattern))
         reader = self._readers.get(kind)
         if reader is None:
             if _is_unknown_function(tree):
@@ -174,8 +147,7 @@ class Reader:
         return self.node(self._parts(tree, "this")[0])
 
     def _column_alone(self, tree: exp.Expr) -> Node:
-        column = self._operand(tree)
-        return self._with_value(column, Comparison.EQUAL, Literal("true", Family.BOOLEAN))
+        return self._is_true(self._operand(tree))
 
     def _constant(self, tree: exp.Expr) -> Node:
         return Constant(None if isinstance(tree, exp.Null) else bool(tree.this))
@@ -214,10 +186,7 @@ class Reader:
         column, items = self._operand(this), tree.args.get("expressions") or []
         if not items:
             raise self._refuse(tree, "IN needs a list of values")
-        literals = [self._literal(item) for item in items]
-        settled = [settle(Comparison.EQUAL, one, column.type, _name(column)) for one in literals if one is not None]
-        values = [one.value for one in settled if one.value is not None]
-        return _negated(tree, list_of(column, values, has_null=None in literals))
+        return _negated(tree, self._one_of(column, [self._literal(item) for item in items]))
 
     def _like(self, tree: exp.Expr) -> Node:
         escape, like = "", tree
@@ -227,18 +196,8 @@ class Reader:
             if len(escape) != 1 or not isinstance(like, exp.Like | exp.ILike):
                 raise self._refuse(tree, "ESCAPE takes one character")
         column, pattern = self._parts(like, "this", "expression", flags=("negate",))
-        ignore_case = isinstance(like, exp.ILike)
-        expression, prefix = _regular_expression(self._text_of(pattern), escape)
-        operand = self._text_operand(column)
-        if ignore_case:
-            found = Matches(operand, TextTest.ILIKE, f"(?si)^{expression}$")
-        else:
-            found = Matches(operand, TextTest.LIKE, f"(?s)^{expression}$", prefix)
-        return _negated(like, found)
-
-    def _text_test(self, column: exp.Expr, test: TextTest, pattern: str) -> Node:
-        prefix = pattern if test is TextTest.STARTS_WITH else ""
-        return Matches(self._text_operand(column), test, pattern, prefix)
+        test = TextTest.ILIKE if isinstance(like, exp.ILike) else TextTest.LIKE
+        return _negated(like, self._matches(self._text_operand(column), test, self._text_of(pattern), escape))
 
     def _compare(self, left: exp.Expr, how: Comparison, right: exp.Expr) -> Node:
         if _is_column(left) and _is_column(right):
@@ -251,34 +210,12 @@ class Reader:
                 self._operand(odd)
             raise self._refuse(odd, "one side of a comparison must be a column")
         literal = self._literal(right)
-        column = self._operand(left)
-        return Constant(None) if literal is None else self._with_value(column, how, literal)
-
-    def _with_value(self, column: Operand, how: Comparison, literal: Literal) -> Node:
-        settled = settle(how, literal, column.type, _name(column))
-        if settled.how is None or settled.value is None:
-            return Settled(column, settled.answer)
-        return Compare(column, settled.how, settled.value, scalar_of(settled.value, column.type))
-
-    def _two_columns(self, left: Operand, how: Comparison, right: Operand) -> Node:
-        kinds = (left.type, right.type)
-        families = {family_of(kind) for kind in kinds}
-        numbers = families <= {Family.NUMBER, Family.FLOAT}
-        dated = all(pa.types.is_date(kind) or pa.types.is_timestamp(kind) for kind in kinds)
-        zones = {getattr(kind, "tz", None) is None for kind in kinds}
-        wide = families == {Family.NUMBER} and common_decimal(*kinds) is None
-        if Family.OTHER in families or not (numbers or len(families) == 1) or (dated and len(zones) > 1) or wide:
-            raise _refused(
-                f"{_name(left)} {how} {_name(right)}",
-                f"columns of the types {kinds[0]} and {kinds[1]} are not compared with each other",
-                self._text,
-            )
-        return CompareColumns(left, how, right)
+        return self._compare_with(self._operand(left), how, literal)
 
     def _text_operand(self, tree: exp.Expr) -> Operand:
         column = self._operand(tree)
         if family_of(column.type) is not Family.TEXT:
-            raise self._refuse(tree, f"column {_name(column)!r} is {column.type}, not a text")
+            raise self._refuse(tree, f"column {name_of(column)!r} is {column.type}, not a text")
         return column
 
     def _operand(self, tree: exp.Expr) -> Operand:
@@ -294,7 +231,7 @@ class Reader:
             raise self._refuse(tree, f"there is no function {_name_of(tree)!r}")
         if not isinstance(tree, exp.Column | exp.Dot):
             raise self._refuse(tree, "it is neither a column nor a value")
-        return self._column(self._names(tree))
+        return self._column_of(self._names(tree))
 
     def _arithmetic(self, tree: exp.Expr) -> Operand:
         if isinstance(tree, exp.Neg):
@@ -326,18 +263,6 @@ class Reader:
         if isinstance(tree, exp.Identifier):
             return (str(tree.this),)
         raise self._refuse(tree, "it is no name of a column")
-
-    def _column(self, names: tuple[str, ...]) -> Column:
-        fields, seen = list(self._schema), ""
-        kind: pa.DataType | None = None
-        for name in names:
-            known = [field.name for field in fields]
-            if name not in known:
-                raise _no_column(".".join(names), f"{seen}{name}", [f"{seen}{one}" for one in known], self._text)
-            kind = fields[known.index(name)].type
-            fields = list(kind) if pa.types.is_struct(kind) else []
-            seen = f"{seen}{name}."
-        return Column(names, kind)
 
     def _literal(self, tree: exp.Expr) -> Literal | None:
         """A value; None is null."""
@@ -392,7 +317,7 @@ class Reader:
         return found  # type: ignore[return-value]  # none is None
 
     def _refuse(self, tree: exp.Expr, why: str) -> UsageError:
-        return _refused(_sql(tree), why, self._text)
+        return refused(_sql(tree), why, self._text)
 
     _readers: ClassVar[dict[type[exp.Expr], Callable[[Any, Any], Node]]] = {
         exp.And: _joined,
@@ -430,18 +355,6 @@ def _is_negated(tree: exp.Expr) -> bool:
     return isinstance(tree, exp.Neg) and _is_column(tree.this)
 
 
-def _name(operand: Operand) -> str:
-    match operand:
-        case Column():
-            return operand.name
-        case Call():
-            return f"{operand.function}({_name(operand.argument)})"
-        case Number():
-            return operand.text
-        case Arithmetic():
-            return f"{_name(operand.left)} {operand.operator} {_name(operand.right)}"
-
-
 def _is_unknown_function(tree: exp.Expr) -> bool:
     return isinstance(tree, exp.Func) and type(tree) not in (*_FUNCTIONS, exp.Cast, exp.TryCast)
 
@@ -461,28 +374,6 @@ def _minus(text: str) -> str:
     return text[1:] if text.startswith("-") else f"-{text}"
 
 
-def _regular_expression(pattern: str, escape: str) -> tuple[str, str]:
-    """A LIKE pattern as a regular expression, and what every match begins with."""
-    parts, prefix, is_open = [], [], True
-    marks = iter(pattern)
-    for mark in marks:
-        if escape and mark == escape:
-            mark = next(marks, escape)  # noqa: PLW2901 - what is escaped stands for itself
-        elif mark in "%_":
-            parts.append(".*" if mark == "%" else ".")
-            is_open = False
-            continue
-        parts.append(re.escape(mark) if mark.isascii() else mark)
-        if is_open:
-            prefix.append(mark)
-    return "".join(parts), "".join(prefix)
-
-
-def _refused(what: str, why: str, text: str) -> UsageError:
-    where = "" if what == text else f" in the condition {clipped(text)!r}"
-    return UsageError(f"{clipped(what)!r}{where} is not valid: {why}", culprit=clipped(what), hint=VALID)
-
-
 def _too_deep(text: str) -> UsageError:
     return UsageError(
         f"the condition of {len(text):,} characters is nested too deep",
@@ -491,65 +382,5 @@ def _too_deep(text: str) -> UsageError:
     )
 
 
-def _no_column(name: str, missing: str, known: list[str], text: str) -> UsageError:
-    close = difflib.get_close_matches(missing, known, 1)
-    meant = f"did you mean {close[0]!r}? " if close else ""
-    listed = f"its columns: {', '.join(known)}" if known else "it has no fields"
-    return UsageError(
-        f"the table has no column {name!r}, which the condition {clipped(text)!r} names",
-        culprit=name,
-        hint=f"{meant}{listed}",
-    )
-
-
 def _without_marks(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", text).rstrip(".")
-
-
-def one_of(parts: Sequence[Node]) -> Node:
-    """Parts joined by OR: ``n = 1 OR n IN (2, 3)`` is ``n IN (1, 2, 3)``."""
-    found = _in_lists(parts)
-    return found[0] if len(found) == 1 else Or(found)
-
-
-def all_of(parts: Sequence[Node]) -> Node:
-    """Parts joined by AND: ``n != 1 AND n NOT IN (2, 3)`` is ``n NOT IN (1, 2, 3)``."""
-    found = tuple(_opposite(part) for part in _in_lists([_opposite(part) for part in parts]))
-    return found[0] if len(found) == 1 else And(found)
-
-
-def list_of(operand: Operand, values: Sequence[Value], *, has_null: bool = False) -> OneOf:
-    """``operand IN (values)``."""
-    distinct = tuple(sorted(set(values)))
-    return OneOf(operand, distinct, array_of(distinct, operand.type), has_null)
-
-
-def _opposite(part: Node) -> Node:
-    """A part without the NOT before it, or with one; of a comparison with a value, the opposite comparison."""
-    match part:
-        case Not():
-            return part.part
-        case Compare(how=Comparison.EQUAL | Comparison.NOT_EQUAL):
-            how = Comparison.EQUAL if part.how is Comparison.NOT_EQUAL else Comparison.NOT_EQUAL
-            return Compare(part.operand, how, part.value, part.scalar)
-        case _:
-            return Not(part)
-
-
-def _in_lists(parts: Sequence[Node]) -> tuple[Node, ...]:
-    """Parts joined by OR, of which those that ask one column for values are one part."""
-    found: dict[object, list[Node]] = {}
-    for number, part in enumerate(parts):
-        match part:
-            case OneOf() | Compare(how=Comparison.EQUAL):
-                found.setdefault(part.operand, []).append(part)
-            case _:
-                found[number] = [part]
-    return tuple(same[0] if len(same) == 1 else _joined(same) for same in found.values())
-
-
-def _joined(same: Sequence[Node]) -> Node:
-    asking = [one for one in same if isinstance(one, Compare | OneOf)]
-    values = [value for one in asking for value in (one.values if isinstance(one, OneOf) else (one.value,))]
-    has_null = any(isinstance(one, OneOf) and one.has_null for one in asking)
-    return list_of(asking[0].operand, values, has_null=has_null)

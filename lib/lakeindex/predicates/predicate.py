@@ -20,6 +20,7 @@ from lakeindex.errors import UsageError, first_line
 from lakeindex.predicates.arrow_expressions import expression_of, text_of
 from lakeindex.predicates.bounds import Bounds, Facts, answers, may_be_true
 from lakeindex.predicates.nodes import And, Column, Compare, Comparison, Node, OneOf, Or, Path, Value, columns_of
+from lakeindex.predicates.plain_text import read_plain
 from lakeindex.predicates.values import Family, family_of, scalar_of
 from lakeindex.time_spent import loading
 
@@ -112,10 +113,12 @@ def predicate_of(condition: Condition, schema: pa.Schema) -> Predicate:
 @lru_cache(maxsize=16)
 def _of_text(condition: str, schema: pa.Schema) -> Predicate:
     """Kept: a run asks for its condition several times, and one of thousands of parts takes seconds to read."""
-    with loading():
-        from lakeindex.predicates.condition_text import parse_condition
+    node = read_plain(condition, schema)
+    if node is None:
+        with loading():
+            from lakeindex.predicates.condition_text import parse_condition
 
-    node = parse_condition(condition, schema)
+        node = parse_condition(condition, schema)
     used = {path[0] for path in columns_of(node)}
     return Predicate(condition, expression_of(node), tuple(n for n in schema.names if n in used), node, schema)
 
