@@ -130,7 +130,6 @@ def test_workers_of_any_session_are_spared_the_collection_of_modules():
         assert pickle.loads(_do_task(pickle.dumps(abs), pickle.dumps(-1))[1]) == 1
         assert gc.get_freeze_count() > before
     finally:
-        gc.unfreeze()
         _keep_what_is_loaded.cache_clear()
 
 
@@ -183,7 +182,6 @@ def test_an_error_of_ours_travels_as_a_value():
     try:
         found = pickle.loads(_do_task(pickle.dumps(odd_ones_fail), pickle.dumps(3))[1])
     finally:
-        gc.unfreeze()
         _keep_what_is_loaded.cache_clear()
     assert isinstance(found, StorageError)
     assert found.exit_code == StorageError.exit_code
