@@ -21,6 +21,7 @@ from lakeindex.write.base_file import (
     COMMIT_SEQNO,
     COMMIT_TIME,
     FILE_NAME,
+    PARTITION_PATH,
     constant_column,
     dictionaries_for,
     file_schema_of,
@@ -38,6 +39,9 @@ Measured: docs/architecture.md, "Memory".
 """
 ALL_IN_MEMORY: Final = float(DECODED_TIMES)
 """The ``part`` from which on any file is made at once, so that what is written does not depend on it."""
+
+_PLACE: Final = (PARTITION_PATH, FILE_NAME)
+"""Columns that say where a row is: one value for all of a file."""
 
 Fresh: TypeAlias = dict[str, tuple[ParquetParts, int]]
 """Where the columns of a row group are that are not the old file's: the parts, and which of their row groups."""
@@ -115,6 +119,14 @@ class Recode:
     changes: Changes
     limit: int
     count: int
+
+    @property
+    def thinned(self) -> tuple[OldSlice, int] | None:
+        """The old row group of which rows go away, if nothing else happens; None otherwise."""
+        if not isinstance(self.old, tuple) or len(self.old[1]) != 1 or not self.rewrite.stamps_rows:
+            return None
+        is_more = len(self.changes.updates) or len(self.changes.inserts)
+        return None if is_more else (self.old[0], self.old[1][0])
 
     @property
     def stored(self) -> int:
@@ -224,7 +236,10 @@ def _encoded_alike(
 def recoded(recodes: Sequence[Recode]) -> list[list[GroupOf]]:
     """The row groups of each of these. Raises: InvariantError: other rows came out than were planned."""
     found: list[list[GroupOf]] = [[] for _ in recodes]
-    ours = [number for number, one in enumerate(recodes) if isinstance(one.old, tuple)]
+    thinned = {number: (*old, one) for number, one in enumerate(recodes) if (old := one.thinned) is not None}
+    for number, group in zip(thinned, _thinned(list(thinned.values())), strict=True):
+        found[number] = [group]
+    ours = [number for number, one in enumerate(recodes) if isinstance(one.old, tuple) and number not in thinned]
     new = [number for number, one in enumerate(recodes) if one.old is None]
     others = [[number] for number, one in enumerate(recodes) if isinstance(one.old, pa.Table)]
     for numbers in filter(None, (ours, new, *others)):
@@ -232,6 +247,57 @@ def recoded(recodes: Sequence[Recode]) -> list[list[GroupOf]]:
         for number, groups in zip(numbers, _recoded_alike(some), strict=True):
             found[number] = groups
     return found
+
+
+def _thinned(thinned: Sequence[tuple[OldSlice, int, Recode]]) -> list[GroupOf]:
+    """Row groups of ours without the rows that go away. A column stands in a dictionary if it did."""
+    alike: dict[tuple[tuple[str, ...], tuple[str, ...]], list[int]] = {}
+    for number, (old, group, one) in enumerate(thinned):
+        schema = file_schema_of(one.rewrite.schema)
+        coded = tuple(name for name in schema.names if name not in _PLACE and old.has_dictionary(group, name))
+        texts = tuple(name for name in coded if schema.field(name).type == pa.string())
+        alike.setdefault((coded, texts), []).append(number)
+    found: dict[int, GroupOf] = {}
+    for (coded, texts), numbers in alike.items():
+        parts = _thinned_alike([thinned[number] for number in numbers], coded, texts)
+        found |= zip(numbers, parts.groups(), strict=True)
+    return [found[number] for number in range(len(thinned))]
+
+
+def _thinned_alike(
+    thinned: Sequence[tuple[OldSlice, int, Recode]], coded: Sequence[str], texts: Sequence[str]
+) -> ParquetParts:
+    """The same, of those that have the same columns in dictionaries, and the same texts among them."""
+    rewrite = thinned[0][2].rewrite
+    schema = file_schema_of(rewrite.schema)
+    stored = decode_together(
+        [(old, (group,)) for old, group, _ in thinned], [name for name in schema.names if name not in _PLACE], texts
+    )
+    firsts = np.cumsum([0, *(one.stored for *_, one in thinned)], dtype=np.int64)
+    keep = np.ones(stored.num_rows, np.bool_)
+    keep[
+        np.concatenate([one.changes.delete_positions + at for at, (*_, one) in zip(firsts, thinned, strict=False)])
+    ] = False
+    rows = stored.filter(pa.array(keep))
+    ends = np.concatenate([[0], np.cumsum(keep, dtype=np.int64)])[firsts].tolist()
+    tables = []
+    for (*_, one), at, end in zip(thinned, ends, ends[1:], strict=False):
+        _check_count(one, end - at)
+        columns = {name: rows.column(name).slice(at, end - at) for name in rows.column_names}
+        columns |= {name: without_unused(one_array(columns[name])) for name in texts}
+        columns[PARTITION_PATH] = constant_column(one.new.partition_path, end - at)
+        columns[FILE_NAME] = constant_column(one.new.file_name, end - at)
+        made = pa.table([columns[name] for name in schema.names], names=schema.names)
+        tables.append(made.cast(schema_of_arrays(made, schema)))
+    return encoded_parts(tables, tables[0].schema, rewrite.config, dictionaries=[*coded, *_PLACE])
+
+
+def _check_count(one: Recode, rows: int) -> None:
+    if rows != one.count:
+        raise InvariantError(
+            f"row groups of {one.new.file_name} came out with {rows} rows instead of {one.count}",
+            culprit=one.new.file_name,
+        )
 
 
 def _recoded_alike(recodes: Sequence[Recode]) -> list[list[GroupOf]]:
@@ -244,11 +310,7 @@ def _recoded_alike(recodes: Sequence[Recode]) -> list[list[GroupOf]]:
     tables = merge_slices(old, merges, rewrite.schema, rewrite.rule, rewrite.virtual)
     alike: dict[tuple[pa.Schema, tuple[str, ...]], list[tuple[int, pa.Table]]] = {}
     for number, (one, rows) in enumerate(zip(recodes, tables, strict=True)):
-        if rows.num_rows != one.count:
-            raise InvariantError(
-                f"row groups of {one.new.file_name} came out with {rows.num_rows} rows instead of {one.count}",
-                culprit=one.new.file_name,
-            )
+        _check_count(one, rows.num_rows)
         fitted = rows.cast(schema_of_arrays(rows, file_schema_of(rewrite.schema)))
         alike.setdefault((fitted.schema, tuple(dictionaries_for(rows))), []).extend(
             (number, fitted.slice(at, one.limit)) for at in range(0, rows.num_rows, one.limit)

@@ -437,6 +437,49 @@ def test_dictionaries_hold_what_the_rows_hold_however_often_a_file_is_rewritten(
         old = check(old, updated, dataclasses.replace(REWRITE, new=new))
 
 
+def said(chunk: pq.ColumnChunkMetaData) -> str | None:
+    return None if chunk.statistics is None else str(chunk.statistics.to_dict())
+
+
+def test_a_row_group_that_loses_rows_says_of_the_others_what_one_made_of_them_says():
+    """Rows, statistics to the byte, and nothing in a dictionary that no row has; a column stands in one if it did."""
+    rng, size = np.random.default_rng(3), 60
+    config, keys = WriteConfig(row_group_rows=size), [f"k{n:03d}" for n in range(3 * size)]
+    rows = old_rows(keys)
+    for name, values in (
+        ("_hoodie_commit_time", [f"2026010{n}000000000" for n in rng.integers(1, 4, len(keys))]),
+        ("v", [[None, 7, -7, 2**62][n] for n in rng.integers(0, 4, len(keys))]),
+        ("x", [[None, -0.0, 0.5, 1.5][n] for n in rng.integers(0, 4, len(keys))]),
+        ("note", [[None, "", "é", "z" * 40, f"{n}"][n % 5] for n in rng.integers(0, 40, len(keys))]),
+    ):
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, name, pa.array(values, rows.schema.field(name).type))
+    old = opened(rows, config)
+    rewrite = dataclasses.replace(REWRITE, config=config)
+    for share in (0.02, 0.3, 0.5):
+        gone = np.flatnonzero(rng.random(len(keys)) < share)
+        data, _ = made(old, change(keys, [], gone.tolist(), []), rewrite)
+        kept = rows.filter(pa.array(~np.isin(np.arange(len(keys)), gone)))
+        assert by_key(read(data)) == by_key(
+            kept.set_column(4, "_hoodie_file_name", pa.array([NEW.file_name] * len(kept)))
+        )
+        for number, group in enumerate(groups_of(data)):
+            rest = [n for n in range(number * size, (number + 1) * size) if n not in set(gone.tolist())]
+            named = rows.take(rest).set_column(4, "_hoodie_file_name", pa.array([NEW.file_name] * len(rest)))
+            (anew,) = groups_of(encode_base_file(named, "orders", SCHEMA, config))
+            before = pq.read_metadata(old._file.reader()).row_group(number)
+            for leaf in range(group.num_columns):
+                one, other, was = group.column(leaf), anew.column(leaf), before.column(leaf)
+                assert one.num_values == other.num_values, one.path_in_schema
+                assert said(one) == said(other), one.path_in_schema
+                assert one.has_dictionary_page == was.has_dictionary_page, one.path_in_schema
+        coded = pq.ParquetFile(pa.BufferReader(data), read_dictionary=["note", "_hoodie_commit_time"])
+        for number in range(coded.num_row_groups):
+            for name in ("note", "_hoodie_commit_time"):
+                chunk = coded.read_row_group(number, columns=[name]).column(0).chunk(0)
+                assert set(chunk.dictionary.to_pylist()) == set(chunk.to_pylist()) - {None}
+
+
 def test_the_footer_of_a_file_that_is_not_in_memory_is_read_once_before_it_is_parsed() -> None:
     class Counted(WholeFile):
         def __getitem__(self, span: slice) -> memoryview:
