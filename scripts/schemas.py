@@ -57,6 +57,7 @@ RESULTS: Final = {
     "rescale": "operations.rescale_run:RescaleSummary",
     "rollback": "operations.table_services:RollbackSummary",
     "schema": "operations.look.live_files:TableColumns",
+    "sync": "catalogs.syncing:SyncSummary",
     "tables": "operations.look.find_tables:TablesFound",
     "upsert": "run.summary:RunSummary",
 }

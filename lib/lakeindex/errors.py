@@ -33,6 +33,8 @@
     |   |-- NoConditionalWritesError             the store cannot replace an object if it is unchanged
     |   |-- HBaseTableError                      the table of an HBASE index is missing or unfit
     |   |-- HBaseUnavailableError                HBase does not answer
+    |   |-- CatalogError                         a catalog does not answer, or refuses what it is told
+    |   |   `-- CatalogChangedError              its entry is another than the one that was read
     |   `-- UnknownOutcomeError                  a write may or may not have happened
     `-- MachineError                    exit 1   the machine has no more memory or threads
 
@@ -275,6 +277,14 @@ class HBaseUnavailableError(StorageError):
 
 class HBaseTableError(StorageError):
     """A table of HBase is missing, or is not fit to keep an index."""
+
+
+class CatalogError(StorageError):
+    """A catalog does not answer, or refuses what it is told."""
+
+
+class CatalogChangedError(CatalogError):
+    """An entry of a catalog is another than the one that was read."""
 
 
 MOVED_FOR_SURE: Final = (WriteConflictError, TimelineChangedError, IndexChangedError)

@@ -30,8 +30,9 @@ NO_OPTIONS = {
     "lakeindex.footer.crc32",
     "lakeindex.footers",
     "lakeindex.kept",
+    "lakeindex.sync.open",
 }
-"""Names of ours that look like options: a property of a table, entries of a footer, one of a commit."""
+"""Names of ours that look like options: a property of a table, entries of a footer, one of a commit, a parameter in a catalog."""
 
 
 def pieces(page: Path) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from moto.server import ThreadedMotoServer
 
 import lakeindex
 from tests.builders import as_hudis, make_table
@@ -74,6 +75,23 @@ def table_of_a_service() -> None:
     as_hudis(table)
 
 
+def table_of_orders_beside_glue() -> None:
+    """The same, and Glue as moto's server plays it, to the end of the process."""
+    table_of_orders()
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    os.environ["AWS_ENDPOINT_URL"] = f"http://{host}:{port}"
+
+
+GLUES = {
+    "AWS_ACCESS_KEY_ID": "test",
+    "AWS_SECRET_ACCESS_KEY": "test",
+    "AWS_REGION": "us-east-1",
+    "AWS_ENDPOINT_URL": "",
+}
+
+
 def nothing() -> None:
     """The page makes all it needs."""
 
@@ -86,6 +104,7 @@ PAGES: dict[str, Callable[[], None]] = {
     "operations.md": table_of_orders,
     "reading.md": table_of_orders,
     "recipes.md": table_of_a_service,
+    "catalogs.md": table_of_orders_beside_glue,
     "how-to.md": nothing,
     "tutorial.md": nothing,
     "from-delta-rs.md": nothing,
@@ -118,6 +137,9 @@ def test_a_page_does_what_it_shows(name: str, tmp_path: Path, monkeypatch: pytes
         for module in [one for one in sys.modules if one.partition(".")[0] in EXTRAS]:
             monkeypatch.delitem(sys.modules, module)
     monkeypatch.chdir(tmp_path)
+    if PAGES[name] is table_of_orders_beside_glue:
+        for variable, value in GLUES.items():
+            monkeypatch.setenv(variable, value)
     monkeypatch.setenv("COLUMNS", "110")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(ROOT / "lib"), str(ROOT))))
     PAGES[name]()

@@ -363,6 +363,7 @@ _MAINTENANCE_DOC: Final = """\
 | `table.compact` | folds the deltas of a stored index into what was built |
 | `table.cache` | enters footers that the footer cache lacks |
 | `table.runs` | deletes the folders of runs that never finished and are a month old |
+| `table.sync` | lets the catalogs of the option `lakeindex.sync` know of the table |
 | `table.check` | reads the whole table and proves its invariants, if the form says so |
 
 No step needs Spark. Another writer in flight, or the lock held by one, fails a step that is tried again later; each
@@ -412,11 +413,11 @@ def maintenance_dag(folder: Path, root: Path, *, schedule: str | None = None, at
             """One table."""
             taken = {
                 name: step.override(task_id=name)(table=table, name=name)
-                for name in ("settle", "clean", "metadata", "archive", "compact", "cache", "runs")
+                for name in ("settle", "clean", "metadata", "archive", "compact", "cache", "runs", "sync")
             }
             check = step.override(task_id="check", trigger_rule=TriggerRule.ALL_DONE)(table=table, name="check")
             taken["settle"] >> taken["clean"] >> taken["metadata"] >> taken["archive"] >> check
-            taken["settle"] >> [taken["compact"], taken["cache"], taken["runs"]] >> check
+            taken["settle"] >> [taken["compact"], taken["cache"], taken["runs"], taken["sync"]] >> check
 
         maintain_one.expand(table=find_tables())
     return dag

@@ -37,7 +37,7 @@ def find_tables(
     why in ``findings``: it holds nobody up.
 
     Args:
-        uri: a folder (or a table), a path or URL.
+        uri: a folder (or a table), a path or URL; or the database of a catalog, ``glue://database``: its Hudi tables.
         depth: how many levels below it tables may be.
         size: count live files and their bytes, too: as a metadata table names them, else by listing the folder of
             every partition.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lakeindex.api.arguments import RunArguments
-from lakeindex.api.batch_data import PathText
+from lakeindex.api.batch_data import PathText, names_of
 from lakeindex.api.own_stores import in_its_stores
 from lakeindex.api.run import Request, chosen_runner
 from lakeindex.model import Change, Operation
@@ -15,9 +15,13 @@ from lakeindex.time_spent import accounting, loading
 
 if TYPE_CHECKING:
     from lakeindex.api.table import LakeTable
+    from lakeindex.catalogs.syncing import SyncSummary
     from lakeindex.operations.repair_keys import KeysRepaired
     from lakeindex.operations.rescale_run import RescaleSummary
     from lakeindex.tasks.progress_bars import ProgressChoice
+
+CatalogName: TypeAlias = Literal["glue"]
+"""A kind of catalog."""
 
 KeepName: TypeAlias = Literal["newest", "oldest", "ordering"]
 """Which row stays of a key that is stored more than once."""
@@ -101,3 +105,37 @@ def repair_keys(
     chosen = ChosenRows(Change.REPAIR, "", "that their keys are stored more than once", (("keep", str(keep)),))
     request = Request.of(table.uri, Operation.DELETE, asked, chosen=chosen)
     return repairing.repair_keys(request.spec, request.runner, keep, request.done, dry_run=request.dry_run)
+
+
+@in_its_stores
+def sync(
+    table: LakeTable,
+    catalogs: Sequence[CatalogName] | CatalogName | None = None,
+    *,
+    check: bool = False,
+    all_partitions: bool = False,
+    options: Options | None = None,
+) -> SyncSummary:
+    """Make catalogs agree with the table: its entry, columns and partitions there (docs/catalogs.md).
+
+    Args:
+        catalogs: ``glue``; by default those of the option ``lakeindex.sync``.
+        check: only say what differs, of all partitions; nothing is written.
+        all_partitions: compare all partitions, not only those of commits since the last sync.
+        options: ``hoodie.*`` and ``lakeindex.*`` options.
+
+    Returns:
+        What was changed in each catalog, or would be.
+
+    Raises:
+        OptionError: no catalog is named, or one that there is not.
+        TableExistsError: another table has the name there.
+        SchemaMismatchError: a change of a column that a catalog cannot hold; nothing was changed.
+        AccessDeniedError, CatalogError: of a catalog; the next sync goes on where this one ended.
+    """
+    from lakeindex.catalogs.syncing import sync_table
+
+    named = names_of(catalogs, "catalogs") or ()
+    return sync_table(
+        table.uri, parse_options(options or {}), catalogs=named, check=check, all_partitions=all_partitions
+    )

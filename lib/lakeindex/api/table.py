@@ -82,8 +82,17 @@ class LakeTable(TableOperations):
     storage_options: Mapping[str, str] = NO_OPTIONS
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "uri", uri_text(self.uri))
         object.__setattr__(self, "storage_options", StoreOptions.of(self.storage_options))
+        object.__setattr__(self, "uri", self._located(uri_text(self.uri)))
+
+    @in_its_stores
+    def _located(self, place: str) -> str:
+        """Where the table is, of one in a catalog, too."""
+        if "://" not in place:
+            return place
+        from lakeindex.catalogs.places import located
+
+        return located(place)
 
     def __repr__(self) -> str:
         settings = f", {self.storage_options!r}" if self.storage_options else ""
@@ -322,6 +331,7 @@ class LakeTable(TableOperations):
     compare = looking.compare
     rescale = maintaining.rescale
     repair_keys = maintaining.repair_keys
+    sync = maintaining.sync
 
     @in_its_stores
     def history(self) -> History:
@@ -531,11 +541,11 @@ class LakeTable(TableOperations):
         options: Options | None = None,
         checkpoints: PathText | None = None,
     ) -> MaintenanceSummary:
-        """Settle what dead writers left, clean, archive, compact a stored index, fill the footer cache;
+        """Settle what dead writers left, clean, archive, compact a stored index, fill the footer cache, sync catalogs;
         check on request.
 
         >>> [step.step for step in orders.maintain().steps]
-        ['settle', 'clean', 'metadata', 'archive', 'compact', 'cache', 'runs']
+        ['settle', 'clean', 'metadata', 'archive', 'compact', 'cache', 'runs', 'sync']
 
         Args:
             steps: only these; default: all but ``check``, which reads the whole table.
@@ -558,13 +568,13 @@ def open_table(uri: str | os.PathLike[str], storage_options: Mapping[str, str] |
     LakeTable('lake/orders')
 
     Args:
-        uri: a path, or a URL such as ``s3://bucket/table``.
+        uri: a path, a URL such as ``s3://bucket/table``, or a name in a catalog: ``glue://database/table``.
         storage_options: endpoint, region, credentials, by the names of the environment variables that docs/storage.md
             has, in either case. They belong to the handle that is returned, and are nowhere else.
 
     Raises:
         OptionError: an option that the store does not know.
-        TableNotFoundError: there is no table.
+        TableNotFoundError: there is no table; or the catalog knows none of this name.
         TableUnsupportedError: a kind of table that is not read.
     """
     from lakeindex.storage import open_storage

@@ -147,7 +147,7 @@ _COMMANDS: Final = {
         *("schema", "properties", "count", "files", "partitions"),
     ),
     "lakeindex.cli.commands.maintain": (
-        *("clean", "archive", "maintain", "rollback", "rescale", "repair", "index", "metadata"),
+        *("clean", "archive", "maintain", "sync", "rollback", "rescale", "repair", "index", "metadata"),
     ),
     "lakeindex.cli.commands.start": ("doctor", "dags", "demo"),
 }
@@ -159,7 +159,8 @@ _COMMANDS: Final = {
 def main() -> None:
     """Row-level upserts into Apache Hudi copy-on-write tables, without a Hudi jar.
 
-    TABLE is a path or a URL (s3://bucket/table); credentials, region and endpoint of a store come from the environment.
+    TABLE is a path, a URL (s3://bucket/table) or a name in a catalog (glue://database/table); credentials, region and
+    endpoint of a store come from the environment.
 
     Exit codes: 0 done; 2 wrong usage or option; 3 bad or missing input; 4 table refused; 5 conflict;
     6 broken invariant; 1 anything else.

@@ -138,7 +138,16 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def table_argument(function: _F) -> _F:
-    return click.argument("table", metavar="TABLE", shell_complete=complete_table)(function)
+    return click.argument("table", metavar="TABLE", shell_complete=complete_table, callback=_located)(function)
+
+
+def _located(_context: click.Context, _param: click.Parameter, place: str | None) -> str | None:
+    """Where the table is, of one that is named by a catalog, too."""
+    if place is None or "://" not in place:
+        return place
+    from lakeindex.catalogs.places import located
+
+    return located(place)
 
 
 def json_option(function: _F) -> _F:

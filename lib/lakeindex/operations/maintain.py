@@ -1,5 +1,5 @@
 """What a table needs beside upserts, step by step: settle dead writers, clean, compact the metadata table and
-archive its timeline, archive, compact the index, mend the cache, drop the folders of dead runs, check.
+archive its timeline, archive, compact the index, mend the cache, drop the folders of dead runs, sync catalogs, check.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from lakeindex.operations.check import check_table
 from lakeindex.operations.index import compact_index
 from lakeindex.operations.table_services import archive, clean
 from lakeindex.options.parse import parse_options
+from lakeindex.options.sync_options import SyncOptions
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.index.in_metadata import is_in_metadata
 from lakeindex.run.run_folders import check_root, sweep_runs
@@ -42,6 +43,7 @@ class MaintenanceStep(StrEnum):
     COMPACT = "compact"
     CACHE = "cache"
     RUNS = "runs"
+    SYNC = "sync"
     CHECK = "check"
 
 
@@ -223,6 +225,17 @@ def _drop_runs(work: _Work) -> _Done:
     return {"runs": done.dropped}, done.note
 
 
+def _sync(work: _Work) -> _Done:
+    config = parse_options(work.options)
+    if not config.of(SyncOptions).catalogs:
+        return {"partitions": 0, "entries": 0}, None
+    from lakeindex.catalogs.syncing import sync_table
+
+    done = sync_table(work.table.uri, config).catalogs
+    partitions = sum(one.added + one.moved + one.dropped for one in done)
+    return {"partitions": partitions, "entries": sum(one.created or bool(one.altered) for one in done)}, None
+
+
 def _check(work: _Work) -> _Done:
     report = check_table(work.table.uri, work.runner)
     if report.ok:
@@ -243,5 +256,6 @@ _WORK: Final[dict[MaintenanceStep, Callable[[_Work], _Done]]] = {
     MaintenanceStep.COMPACT: _compact,
     MaintenanceStep.CACHE: _mend_cache,
     MaintenanceStep.RUNS: _drop_runs,
+    MaintenanceStep.SYNC: _sync,
     MaintenanceStep.CHECK: _check,
 }

@@ -59,6 +59,7 @@ from lakeindex.options.option import (
     typed_fields,
     whole,
 )
+from lakeindex.options.sync_options import AREA as SYNC_AREA
 from lakeindex.options.types import (
     BulkSort,
     Codec,
@@ -435,6 +436,7 @@ _WRITE_AREAS: Final[dict[str, tuple[Option, ...]]] = {
     "How keys are spelled": _of_config(WriteConfig, _KEY_OPTIONS),
     **{area.title: _of_kind(area, types) for area, types in _KINDS},
     **{title: _of_config(WriteConfig, options) for title, options in _AREAS.items()},
+    SYNC_AREA.title: _of_kind(SYNC_AREA, ()),
 }
 _CREATE_AREA: Final = _of_config(CreateConfig, _CREATE_ONLY)
 

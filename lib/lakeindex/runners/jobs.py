@@ -15,6 +15,7 @@ import click
 from lakeindex.tasks import fast_start  # before anything that makes an Arrow array
 
 # isort: split
+from lakeindex.catalogs.places import located
 from lakeindex.conductor.upsert import run_batch, run_stage
 from lakeindex.errors import LakeIndexError, described, noted, show_warnings
 from lakeindex.model import BATCH_OPERATIONS, Operation
@@ -91,7 +92,7 @@ def run_spec(
         OptionError: a path or URL that is none.
     """
     return RunSpec(
-        table_uri=absolute(table_uri),
+        table_uri=absolute(located(table_uri)),
         checkpoints_uri=absolute(checkpoints_uri),
         inputs=tuple(absolute(place) for place in inputs),
         operation=Operation(operation),

@@ -12,6 +12,7 @@ from lakeindex.showing.text import Column as GridColumn
 from lakeindex.showing.text import Grid, escape, human_bytes
 
 if TYPE_CHECKING:
+    from lakeindex.catalogs.syncing import SyncSummary
     from lakeindex.operations.advise import Advice
     from lakeindex.operations.changes import ChangesSummary
     from lakeindex.operations.check_violations import CheckReport
@@ -372,6 +373,23 @@ def show_maintenance(console: Screen, summary: MaintenanceSummary) -> None:
     for step in summary.steps:
         if step.note is not None:
             console.print(f"{step.step}: {escape(step.note)}")
+
+
+def show_sync(console: Screen, done: SyncSummary) -> None:
+    for one in done.catalogs:
+        would = "would be " if done.checked else ""
+        console.print(f"{one.catalog} {one.name}: " + ("agrees" if one.agrees else "did not agree"), markup=False)
+        if one.created:
+            console.print(f"  the table {would or 'was '}made")
+        for what in one.altered:
+            console.print(f"  {what}", markup=False)
+        counts = {"added": one.added, "moved": one.moved, "dropped": one.dropped}
+        if any(counts.values()):
+            changes = ", ".join(f"{_count(count)} {would}{name}" for name, count in counts.items() if count)
+            shown = ", ".join(one.partitions[:5]) + (", ..." if len(one.partitions) > 5 else "")
+            console.print(f"  partitions: {changes} ({shown})", markup=False)
+        if one.strange:
+            console.print(f"  {_count(one.strange)} partitions lie outside of the table, and stay")
 
 
 _KEYS_SHOWN: Final = 20

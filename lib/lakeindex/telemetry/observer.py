@@ -1,13 +1,15 @@
-"""Tell metrics and lineage of a run. Whatever goes wrong in them, the run's own outcome stays the same."""
+"""Tell metrics, lineage and catalogs of a run. Whatever goes wrong in them, the run's own outcome stays the same."""
 
 from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from lakeindex.errors import LakeIndexError, noted
+from lakeindex.options.sync_options import SyncOptions
 from lakeindex.pipeline import Stage
 from lakeindex.run.checkpoints import finished_stages
 from lakeindex.run.spec import RunSpec, run_folder
@@ -23,7 +25,7 @@ _LOG = logging.getLogger("lakeindex.telemetry")
 
 
 class RunObserver:
-    """Tells metrics and lineage of a run, where its options ask for it.
+    """Tells metrics, lineage and catalogs of a run, where its options ask for it.
 
     Used as a context manager around the run. ``begins`` says that the inputs are known, ``ends`` what came out; an
     exception that leaves the block is the run's failure and passes on. Nothing that goes wrong in here fails the run.
@@ -48,6 +50,12 @@ class RunObserver:
                 from lakeindex.telemetry.metrics import metrics_file
 
             self._metrics = metrics_file(config.metrics_textfile, spec)
+        if config.of(SyncOptions).catalogs:
+            with loading():
+                from lakeindex.catalogs.places import open_catalog
+
+            for kind in config.of(SyncOptions).catalogs:
+                open_catalog(kind, config.of(SyncOptions))
         if config.openlineage:
             with loading():
                 from lakeindex.telemetry.lineage import lineage_of
@@ -78,7 +86,19 @@ class RunObserver:
         Returns:
             Notes on what went wrong in telling, if anything did.
         """
-        return self._tell(ended_well(result, time.time())) if isinstance(result, RunSummary) else ()
+        if not isinstance(result, RunSummary):
+            return ()
+        return self._synced() + self._tell(ended_well(result, time.time()))
+
+    def _synced(self) -> tuple[str, ...]:
+        """Let the catalogs know of the commit; of an earlier one, if this run found its batch committed."""
+        notes: tuple[str, ...] = ()
+        for kind in self._spec.config.of(SyncOptions).catalogs:
+            from lakeindex.catalogs.syncing import sync_table
+
+            sync = partial(sync_table, self._spec.table_uri, self._spec.config, catalogs=(kind,))
+            notes += noted(f"the catalog {kind} does not know the commit yet; the next sync tells it", sync)
+        return notes
 
     def _started(self, spec: RunSpec) -> None:
         if self._lineage is not None:

@@ -157,6 +157,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
         "compact",
         "cache",
         "runs",
+        "sync",
     ]
     shown = lakeindex("maintain", uri, "--steps", "check").stdout
     assert "rows in 3 files are sound" in shown

@@ -70,7 +70,7 @@ def test_the_schemas_have_every_field_of_their_results() -> None:
         inner = todo.pop().__subclasses__()
         todo += inner
         names |= {one.__name__ for one in inner if one.__module__.startswith("lakeindex.")}
-    parts = {"GetReport", "HistoryEntry", "StepSummary"}
+    parts = {"CatalogSynced", "GetReport", "HistoryEntry", "StepSummary"}
     of_python = {"ScanReport", "IndexCompacted"}
     assert names - {kind.__name__ for kind in kinds.values()} == {"TableResult", *parts, *of_python}
 

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 def tables(uri: str, depth: int, size: bool, as_json: bool) -> None:
     """List the tables below a folder, a path or URL, with version, type, index, last commit and health.
 
+    Of a database in a catalog (glue://database) the Hudi tables.
+
     Health is what properties and timeline say: pending instants, a stale metadata table, what lakeindex does not write
     to. `check` looks at the files. A table that cannot be opened is a line with its error. At most 1,000 folders
     are listed, and none below a table.

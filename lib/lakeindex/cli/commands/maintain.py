@@ -79,7 +79,7 @@ def archive(
 @click.option(
     "--steps",
     metavar="STEP[,STEP]",
-    help="Only these: settle, clean, metadata, archive, compact, cache, runs, check.  [default: all but check]",
+    help="Only these: settle, clean, metadata, archive, compact, cache, runs, sync, check.  [default: all but check]",
 )
 @click.option(
     "--checkpoints", metavar="DIR", help="Folder for working data; default: TABLE.lakeindex beside the table."
@@ -88,7 +88,7 @@ def archive(
 @json_option
 def maintain(table: str, steps: str | None, checkpoints: str | None, options: tuple[str, ...], as_json: bool) -> None:
     """Do all maintenance: settle what dead writers left, clean, compact the metadata table, archive, compact a stored
-    index, fill the footer cache, drop dead runs.
+    index, fill the footer cache, drop dead runs, sync the catalogs of lakeindex.sync.
 
     A failed step ends the command; the steps before it remain done.
     """
@@ -118,8 +118,47 @@ def rollback(table: str, instant: str, force: bool, options: tuple[str, ...], as
     say(summary, as_json=as_json)
 
 
-if TYPE_CHECKING:
-    pass
+@click.command()
+@table_argument
+@click.option(
+    "--catalog",
+    "catalogs",
+    multiple=True,
+    type=click.Choice(["glue"]),
+    help="Catalog; may be repeated.  [default: those of -o lakeindex.sync]",
+)
+@click.option("--check", is_flag=True, help="Only say what differs, of all partitions; exit code 6 if anything does.")
+@click.option(
+    "--all", "all_partitions", is_flag=True, help="Compare all partitions, not only those that commits changed."
+)
+@pairs_option
+@json_option
+@click.pass_context
+def sync(
+    ctx: click.Context,
+    *,
+    table: str,
+    catalogs: tuple[str, ...],
+    check: bool,
+    all_partitions: bool,
+    options: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Make a catalog, AWS Glue, agree with the table.
+
+    What was changed there by hand is mended. A sync that was killed goes on with the next one.
+    """
+    from lakeindex.api.table import LakeTable
+
+    named: Any = catalogs or None
+    done = LakeTable(table).sync(named, check=check, all_partitions=all_partitions, options=parse_pairs(options))
+    broken = None
+    if check and not done.agrees:
+        names = ", ".join(f"{one.catalog} {one.name}" for one in done.catalogs if not one.agrees)
+        broken = InvariantError(
+            f"{names} does not agree with the table", culprit=table, hint="`lakeindex sync` mends it"
+        )
+    say_compared(ctx, done, broken, as_json=as_json)
 
 
 @click.command()

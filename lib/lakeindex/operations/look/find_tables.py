@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final
 
+from lakeindex.catalogs.places import is_catalog_url, located_tables
 from lakeindex.errors import InputError, LakeIndexError, OptionError, in_our_words
 from lakeindex.model import Instant
 from lakeindex.operations.look.history import iso_time
@@ -91,13 +92,13 @@ class TablesFound(JsonResult):
 
 
 def find_tables(uri: str, *, depth: int = DEPTH, size: bool = False) -> TablesFound:
-    """Look for tables, level by level.
+    """Look for tables, level by level; in the database of a catalog (``glue://database``): by their entries.
 
     A folder with ``.hoodie`` is a table, and is not looked into. Nor are hidden folders, run folders
     (``*.lakeindex``), folders of partitions (``name=value``) and tables of other formats.
 
     Args:
-        uri: a folder, or a table.
+        uri: a folder, a table, or the database of a catalog.
         depth: how many levels below it tables may be.
         size: count live files, too: as the metadata table names them, else by listing the folder of every partition.
 
@@ -107,6 +108,9 @@ def find_tables(uri: str, *, depth: int = DEPTH, size: bool = False) -> TablesFo
     """
     if depth < 0:
         raise OptionError(f"depth cannot be {depth}", culprit="depth", hint="valid: 0 or more")
+    if is_catalog_url(uri):
+        places = located_tables(uri)
+        return TablesFound(uri, tuple(in_parallel("", lambda at: _look_at(at, size=size), places)), 0, True, 0)
     root = absolute(uri).rstrip("/") or "/"
     found, listed, skipped = _places(storage_at(root), depth)
     places = [f"{root}/{path}" if path else root for path in sorted(found)]

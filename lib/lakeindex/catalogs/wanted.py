@@ -1,0 +1,277 @@
+"""What a catalog should say of a table: its columns, formats and properties, and its partitions.
+
+Formats, parameters and the names of both are those of Hudi's own sync.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakeindex.catalogs.catalog import (
+    INPUT_FORMAT,
+    LAST_COMPLETION,
+    LAST_SYNCED,
+    PROVIDER,
+    CatalogColumn,
+    CatalogPartition,
+    CatalogTable,
+)
+from lakeindex.catalogs.column_types import hive_type, spark_schema
+from lakeindex.errors import OptionError, TableUnsupportedError
+from lakeindex.files.file_system_view import Snapshot
+from lakeindex.format.instants import comparable
+from lakeindex.format.partitions import unescape_partition_value
+from lakeindex.options.sync_options import CatalogKind, PartitionExtractor, SyncOptions
+from lakeindex.storage import in_parallel
+from lakeindex.table.handle import Table
+from lakeindex.table.table_columns import table_schema
+from lakeindex.timeline.timeline import Timeline
+from lakeindex.write.types.avro_schema import META_COLUMNS
+
+OUTPUT_FORMAT: Final = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat"
+SERDE: Final = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
+SYNCED: Final = "lakeindex.synced"
+"""Table parameter of ours: the commit that was synced last, and the writes that were in flight then."""
+
+_PART_LENGTH: Final = 4000
+"""Longest value of a table parameter: Spark's schema is divided into parts of it."""
+_LISTING: Final = "hudi.metadata-listing-enabled"
+_LEVELS: Final = {PartitionExtractor.DAY: 3, PartitionExtractor.HOUR: 4}
+_DEFAULT_DATABASE: Final = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """How far a catalog knows a table.
+
+    Attributes:
+        instant: the newest commit that it knows.
+        pending: writes that were in flight then and may have completed since; None: it was not us who synced.
+    """
+
+    instant: str
+    pending: frozenset[str] | None = None
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, str]) -> Synced | None:
+        """What the parameters of a table in a catalog say; None: nothing, so that all is to be compared."""
+        instant = parameters.get(LAST_SYNCED)
+        if not instant:
+            return None
+        ours, *pending = parameters.get(SYNCED, "").split() or [""]
+        return cls(instant, frozenset(pending) if ours == instant else None)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """A table at one moment, as a catalog should have it.
+
+    Attributes:
+        wanted: its entry, without what changes with every commit.
+        decode: undo the escapes of partition values.
+    """
+
+    table: Table
+    snapshot: Snapshot
+    wanted: CatalogTable
+    extractor: PartitionExtractor
+    decode: bool
+
+    @property
+    def timeline(self) -> Timeline:
+        return self.snapshot.timeline
+
+    @property
+    def instant(self) -> str | None:
+        return self.timeline.last_completed_write_time
+
+    @property
+    def floor(self) -> str | None:
+        """No write that this moment does not know has an earlier time."""
+        times = [*self.timeline.pending_times, *((self.instant,) if self.instant else ())]
+        return min(times, key=comparable, default=None)
+
+    def marks(self) -> dict[str, str]:
+        """Parameters that say how far the catalog knows the table."""
+        if self.instant is None:
+            return {}
+        pending = sorted(one.time for one in self.timeline.pending_writes)
+        completed = [one.completion_time for one in self.timeline.completed_writes if one.completion_time]
+        last = {LAST_COMPLETION: max(completed)} if completed else {}
+        return {LAST_SYNCED: self.instant, SYNCED: " ".join((self.instant, *pending)), **last}
+
+    def changed_since(self, synced: Synced | None, floors: Iterable[str]) -> frozenset[str] | None:
+        """Paths of partitions that commits touched which the catalog may not know.
+
+        Args:
+            floors: instants from which on other syncs may have changed what they should not.
+
+        Returns:
+            None if that cannot be told, as commits were archived or rolled back since: compare all.
+        """
+        writes, first = self.timeline.completed_writes, self.timeline.first_write_time
+        if synced is None or first is None or synced.instant not in self.timeline.completed_write_times:
+            return None
+        wanted = set(synced.pending or ())
+        bounds = [comparable(one) for one in floors]
+        after = comparable(synced.instant) if synced.pending is not None else ""
+        since = [
+            one
+            for one in writes
+            if comparable(one.time) > after or one.time in wanted or any(comparable(one.time) >= at for at in bounds)
+        ]
+        read = in_parallel(self.table.uri, lambda one: self.timeline.commit_metadata(self.table.storage, one), since)
+        return frozenset(path for said in read for path in (*said.write_stats, *said.replaced_file_ids))
+
+    def all_paths(self) -> list[str]:
+        """Paths of all partitions with a live file."""
+        paths = self.snapshot.partitions()
+        return [path for path in paths if self.snapshot.base_files(path)]
+
+    def paths_alive(self, paths: Iterable[str]) -> list[str]:
+        """Those of some partitions that have a live file."""
+        looked_at = sorted(set(paths))
+        self.snapshot.preload(looked_at)
+        return [path for path in looked_at if self.snapshot.base_files(path)]
+
+    def partition(self, path: str) -> CatalogPartition:
+        """A partition as the catalog should have it. Raises: OptionError: its path does not fit the columns."""
+        values = _values(path, self.extractor)
+        if self.decode:
+            values = [unescape_partition_value(one) for one in values]
+        columns = self.wanted.partition_columns
+        if len(values) != len(columns):
+            raise OptionError(
+                f"partition {path!r} of table {self.table.name} has {len(values)} values by "
+                f"{self.extractor}, for {len(columns)} columns: {', '.join(one.name for one in columns)}",
+                culprit=path,
+                hint="give hoodie.datasource.hive_sync.partition_fields and partition_extractor_class that fit",
+            )
+        return CatalogPartition(tuple(values), f"{self.wanted.location}/{path}")
+
+
+def name_of(table: Table, options: SyncOptions) -> tuple[str, str]:
+    """Names of database and table in a catalog."""
+    database = options.database or table.properties.database or _DEFAULT_DATABASE
+    return database.lower(), (options.table or table.name).lower()
+
+
+def look(table: Table, options: SyncOptions, kind: CatalogKind) -> Truth:
+    """The table as it is now.
+
+    Args:
+        kind: of the catalog.
+
+    Raises:
+        TableUnsupportedError: it has no columns yet, or some that a catalog has no type for.
+    """
+    snapshot = table.snapshot()
+    schema = table_schema(table, snapshot)
+    comments = _comments(table, snapshot.timeline) if options.comments else {}
+    location = re.sub("^s3[an]://", "s3://", table.uri) if kind.value == "glue" else table.uri
+    listing = {_LISTING: str(options.metadata_listing).upper()} if kind.value == "glue" else {}
+    fields = [] if options.omit_meta else [pa.field(name, pa.string()) for name in META_COLUMNS]
+    fields += list(schema)
+    partition_fields = _partition_fields(table, options)
+    by_name = {one.name.lower(): one for one in fields}
+    _check_names(table, fields)
+    last = [by_name.get(name.lower(), pa.field(name, pa.string(), nullable=False)) for name in partition_fields]
+    keys = {one.name.lower() for one in last}
+    first = [one for one in fields if one.name.lower() not in keys]
+
+    def column(field: pa.Field) -> CatalogColumn:
+        kind = hive_type(field.type, timestamps=options.timestamps)
+        return CatalogColumn(field.name.lower(), kind, comments.get(field.name) if options.comments else None)
+
+    wanted = CatalogTable(
+        database=name_of(table, options)[0],
+        name=name_of(table, options)[1],
+        location=location,
+        columns=tuple(map(column, first)),
+        partition_columns=tuple(map(column, last)),
+        parameters={
+            **dict(options.properties),
+            **listing,
+            "EXTERNAL": "TRUE",
+            **_spark_parameters([*first, *last], len(last)),
+        },
+        input_format=INPUT_FORMAT,
+        output_format=OUTPUT_FORMAT,
+        serde=SERDE,
+        serde_parameters={
+            "serialization.format": "1",
+            "path": location,
+            "hoodie.query.as.ro.table": "false",
+        },
+    )
+    decode = table.properties.url_encode if options.decode is None else options.decode
+    return Truth(table, snapshot, wanted, options.extractor or _extractor(table, len(last)), decode)
+
+
+def _check_names(table: Table, fields: list[pa.Field]) -> None:
+    seen: dict[str, str] = {}
+    for one in fields:
+        other = seen.setdefault(one.name.lower(), one.name)
+        if other != one.name:
+            raise TableUnsupportedError(
+                f"table {table.name} has columns {other!r} and {one.name!r}: a catalog knows no upper and lower case",
+                culprit=one.name,
+                hint="write it into a table with other names",
+            )
+
+
+def _partition_fields(table: Table, options: SyncOptions) -> tuple[str, ...]:
+    if options.partition_fields is not None:
+        return options.partition_fields
+    return table.properties.partition_fields if table.properties.is_partitioned else ()
+
+
+def _extractor(table: Table, fields: int) -> PartitionExtractor:
+    """Hudi's choice where none is given."""
+    if fields == 0:
+        return PartitionExtractor.NONE
+    if fields > 1:
+        return PartitionExtractor.MULTI
+    return PartitionExtractor.HIVE_STYLE if table.properties.hive_style else PartitionExtractor.SINGLE
+
+
+def _values(path: str, extractor: PartitionExtractor) -> list[str]:
+    """The values of a partition's path, as Hudi's class of this name reads them."""
+    levels = path.split("/")
+    if extractor is PartitionExtractor.NONE:
+        return []
+    if extractor is PartitionExtractor.SINGLE:
+        return [path.replace("/", "-")]
+    if extractor is PartitionExtractor.HIVE_STYLE:
+        return [path.partition("=")[2]] if "=" in path else []
+    values = [level.partition("=")[2] if "=" in level else level for level in levels]
+    if extractor is PartitionExtractor.MULTI:
+        return values
+    if len(levels) != _LEVELS[extractor] or not all(re.fullmatch(r"[0-9]+", one) for one in values):
+        return []
+    year, *rest = map(int, values)
+    return ["-".join((f"{year:04}", *(f"{one:02}" for one in rest)))]
+
+
+def _spark_parameters(fields: list[pa.Field], partition_columns: int) -> dict[str, str]:
+    text = spark_schema(fields)
+    parts = [text[at : at + _PART_LENGTH] for at in range(0, len(text), _PART_LENGTH)]
+    found = {PROVIDER: "hudi", "spark.sql.sources.schema.numParts": str(len(parts))}
+    found |= {f"spark.sql.sources.schema.part.{at}": part for at, part in enumerate(parts)}
+    if partition_columns:
+        names = [one.name for one in fields[-partition_columns:]]
+        found["spark.sql.sources.schema.numPartCols"] = str(len(names))
+        found |= {f"spark.sql.sources.schema.partCol.{at}": name for at, name in enumerate(names)}
+    return found
+
+
+def _comments(table: Table, timeline: Timeline) -> dict[str, str]:
+    text = timeline.schema_text(table.storage) or table.properties.create_schema
+    fields: list[dict[str, Any]] = json.loads(text).get("fields", []) if text else []
+    return {one["name"]: str(one["doc"]) for one in fields if one.get("doc")}

@@ -1,0 +1,220 @@
+"""Glue, as moto's server plays it: the contract of catalogs, and what is Glue's alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.awsrequest import AWSResponse
+from moto.server import ThreadedMotoServer
+
+import lakeindex as library
+from lakeindex.catalogs.glue import GlueCatalog, glue_catalog
+from lakeindex.errors import AccessDeniedError, OptionError, TableNotFoundError
+from lakeindex.options.sync_options import SyncOptions
+from tests.catalog_contract import (
+    STORIES,
+    World,
+    assert_agrees,
+    entry,
+    partitions,
+    rows,
+    synced,
+    table_of,
+    very_many_partitions,
+)
+from tests.cli_support import lakeindex, validate
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def glue(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> GlueCatalog:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    for name in ("AWS_PROFILE", "AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"):
+        monkeypatch.delenv(name, raising=False)
+    catalog = glue_catalog(SyncOptions())
+    check_versions(catalog)
+    empty(catalog)
+    return catalog
+
+
+def empty(catalog: GlueCatalog) -> None:
+    client = catalog._client
+    for database in client.get_databases()["DatabaseList"]:
+        for table in client.get_tables(DatabaseName=database["Name"])["TableList"]:
+            client.delete_table(DatabaseName=database["Name"], Name=table["Name"])
+        client.delete_database(Name=database["Name"])
+
+
+def check_versions(catalog: GlueCatalog) -> None:
+    """Refuse an update of another version than the current one, as Glue does and moto does not."""
+    client = catalog._client
+
+    def check(params: dict[str, Any], **_: Any) -> None:
+        wanted = params.get("VersionId")
+        assert wanted is not None
+        name = params["TableInput"]["Name"]
+        held = client.get_table(DatabaseName=params["DatabaseName"], Name=name)["Table"]
+        if held["VersionId"] != wanted:
+            response = {"Error": {"Code": "ConcurrentModificationException", "Message": "another version"}}
+            raise client.exceptions.ClientError(response, "UpdateTable")
+
+    client.meta.events.register("provide-client-params.glue.UpdateTable", check)
+
+
+@dataclass
+class GlueWorld:
+    folder: Path
+    glue: GlueCatalog
+    partitions: int = 1_000
+
+    def catalog(self) -> GlueCatalog:
+        empty(self.glue)
+        return self.glue
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda one: one.__name__)
+def test_contract(story: Callable[[World], object], glue: GlueCatalog, tmp_path: Path):
+    story(GlueWorld(tmp_path, glue))
+
+
+class Answers:
+    """What Glue answers instead of doing what it is asked, for the first calls of an action."""
+
+    def __init__(self, catalog: GlueCatalog, action: str, code: str, times: int = 10**6) -> None:
+        self.left, self.seen, self.code = times, 0, code
+        catalog._client.meta.events.register(f"before-send.glue.{action}", self)
+
+    def __call__(self, request: Any, **_: Any) -> AWSResponse | None:
+        self.seen += 1
+        if self.seen > self.left:
+            return None
+        body = f'{{"__type": "{self.code}", "Message": "said {self.code}"}}'.encode()
+        return AWSResponse(request.url, 400, {}, Body(body))
+
+
+class Body:
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def stream(self, **_: Any) -> Iterator[bytes]:
+        yield self.data
+
+
+def test_throttled_calls_are_repeated(glue: GlueCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    slept: list[float] = []
+    monkeypatch.setattr("botocore.endpoint.time.sleep", slept.append)
+    for action in ("BatchCreatePartition", "UpdateTable", "GetTable", "BatchGetPartition"):
+        Answers(glue, action, "ThrottlingException", times=3)
+    table = table_of(GlueWorld(tmp_path, glue))
+    table.upsert(rows("a/eu"))
+    synced(glue, table)
+    table.upsert(rows("b/us"))
+    synced(glue, table)
+    assert_agrees(glue, table)
+    assert len(slept) == 12
+
+
+def test_a_missing_permission_is_named(glue: GlueCatalog, tmp_path: Path):
+    table = table_of(GlueWorld(tmp_path, glue))
+    table.upsert(rows("a/eu", "b/us"))
+    synced(glue, table)
+    table.upsert(rows("c/as", note="x"), schema_mode="add")
+    table.delete_partitions(["eu"])
+    for action in ("GetTable", "BatchGetPartition", "UpdateTable", "BatchDeletePartition", "BatchCreatePartition"):
+        refused = Answers(glue, action, "AccessDeniedException")
+        with pytest.raises(AccessDeniedError, match=f"Glue refuses {action} of shop.orders.*glue:{action}"):
+            synced(glue, table)
+        refused.left = 0
+
+
+def test_without_the_database_it_is_made_or_not(glue: GlueCatalog, tmp_path: Path):
+    table = table_of(GlueWorld(tmp_path, glue))
+    with pytest.raises(TableNotFoundError, match="auto_create_database"):
+        synced(glue, table, **{"hoodie.datasource.hive_sync.auto_create_database": "false"})
+    synced(glue, table)
+    assert entry(glue).location == Path(table.uri).as_uri()
+
+
+SYNC = ("-o", "hoodie.datasource.hive_sync.database=shop")
+
+
+def test_doors(glue: GlueCatalog, tmp_path: Path):
+    table = table_of(GlueWorld(tmp_path, glue))
+    options = {"lakeindex.sync": "glue", "hoodie.datasource.hive_sync.database": "shop"}
+    assert table.upsert(rows("a/eu"), options=options).notes == ()
+    assert partitions(glue) == ["eu"]
+
+    table.upsert(rows("b/us"))
+    checked = lakeindex("sync", table.uri, "--catalog", "glue", "--check", "--json", *SYNC)
+    found = json.loads(checked.stdout)
+    validate("sync", found)
+    assert (checked.exit_code, found["catalogs"][0]["added"], found["error"]["class"]) == (6, 1, "InvariantError")
+    assert partitions(glue) == ["eu"]
+    done = lakeindex("sync", table.uri, *SYNC, "-o", "lakeindex.sync=glue")
+    assert done.exit_code == 0, done
+    assert "glue shop.orders: did not agree" in done.stdout
+    assert "1 added (us)" in done.stdout
+    assert lakeindex("sync", table.uri, "--catalog", "glue", "--check", *SYNC).stdout == "glue shop.orders: agrees\n"
+    assert lakeindex("sync", table.uri).exit_code == 2
+
+    named = library.open_table("glue://shop/orders")
+    assert named.read(meta=False).num_rows == 2
+    assert lakeindex("count", "glue://shop/Orders").stdout.split()[0] == "2"
+    [one] = library.find_tables("glue://shop").tables
+    assert (one.name, one.health.value) == ("orders", "ok")
+    with pytest.raises(TableNotFoundError, match=r"glue knows no table shop\.nothing"):
+        library.open_table("glue://shop/nothing")
+    with pytest.raises(OptionError, match="write glue://database/table"):
+        library.open_table("glue://shop/orders/eu")
+
+
+def test_maintenance_syncs(glue: GlueCatalog, tmp_path: Path):
+    table = table_of(GlueWorld(tmp_path, glue))
+    table.upsert(rows("a/eu", "b/us"))
+    options = {"lakeindex.sync": "glue", "hoodie.datasource.hive_sync.database": "shop"}
+    [step] = table.maintain(["sync"], options=options).steps
+    assert dict(step.counts) == {"partitions": 2, "entries": 1}
+    [step] = table.maintain(["sync"]).steps
+    assert not step.changed
+    assert_agrees(glue, table)
+
+
+def test_a_sync_that_fails_hurts_no_commit(glue: GlueCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    table = table_of(GlueWorld(tmp_path, glue))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
+    options = {"lakeindex.sync": "glue", "hoodie.datasource.hive_sync.database": "shop"}
+    done = table.upsert(rows("a/eu"), options=options, batch_id="one")
+    assert done.instant is not None
+    assert done.notes[0].startswith(
+        "the catalog glue does not know the commit yet; the next sync tells it: CatalogError"
+    )
+    monkeypatch.undo()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", glue._client.meta.endpoint_url)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    again = table.upsert(rows("a/eu"), options=options, batch_id="one")
+    assert (again.noop, again.notes) == (True, ())
+    assert partitions(glue) == ["eu"]
+
+
+@pytest.mark.slow
+def test_ten_thousand_partitions(glue: GlueCatalog, tmp_path: Path):
+    assert very_many_partitions(GlueWorld(tmp_path, glue, 10_000))["add one"] == 8
