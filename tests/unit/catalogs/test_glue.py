@@ -184,6 +184,24 @@ def test_doors(glue: GlueCatalog, tmp_path: Path):
         library.open_table("glue://shop/orders/eu")
 
 
+def test_a_write_that_was_in_flight(glue: GlueCatalog, tmp_path: Path):
+    """It began before the commit that the catalog knows, and completed after it: Hudi's writers may."""
+    table = table_of(GlueWorld(tmp_path, glue))
+    table.upsert(rows("a/eu"))
+    table.upsert(rows("b/us"))
+    table.upsert(rows("c/as"))
+    timeline = tmp_path / "orders/.hoodie"
+    early = sorted(timeline.glob("*.commit"))[1]
+    moved = early.rename(timeline / "moved")
+    synced(glue, table)
+    assert partitions(glue) == ["as", "eu"]
+    synced(glue, table)
+    moved.rename(early)
+    synced(glue, table)
+    assert_agrees(glue, table)
+    assert partitions(glue) == ["as", "eu", "us"]
+
+
 def test_maintenance_syncs(glue: GlueCatalog, tmp_path: Path):
     table = table_of(GlueWorld(tmp_path, glue))
     table.upsert(rows("a/eu", "b/us"))
