@@ -59,6 +59,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, Final, ParamSpec, TypeVar
 
+from lakeindex.without_pandas import unasked
+
 DEBUG_VARIABLE: Final = "LAKEINDEX_DEBUG"
 """With the value 1 errors come with their tracebacks, on the command line and in a notebook."""
 
@@ -400,13 +402,14 @@ def _load_libraries() -> None:
 
 
 def door(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """A function of the library's surface: what it raises goes through :func:`our_words`."""
+    """A function of the library's surface: what it raises goes through :func:`our_words`; it does not load pandas."""
 
     @functools.wraps(function)
     def inside(*arguments: _P.args, **named: _P.kwargs) -> _T:
         with our_words():
             _load_libraries()
-            return function(*arguments, **named)
+            with unasked():
+                return function(*arguments, **named)
 
     return inside
 
