@@ -169,6 +169,13 @@ def test_no_random_text_is_read_otherwise(caplog: pytest.LogCaptureFixture):
     assert read > 250
 
 
+def test_reserved_words_are_columns_in_quotes_only():
+    schema = pa.schema([("CURRENT_DATE", pa.int64()), ("current_date", pa.int64())])
+    for word in schema.names:
+        assert read_plain(f"{word} = 1", schema) is None
+        assert read_plain(f"`{word}` = 1", schema) == by_sqlglot(f"`{word}` = 1", schema) is not None
+
+
 def test_every_word_of_sqlglot_is_the_column_of_that_name_or_left_to_sqlglot():
     words = {*Tokenizer.KEYWORDS, *Parser.FUNCTIONS, *(one.name for one in TokenType)}
     words |= {kind.value for kind in exp.DataType.Type} | set(Parser.NO_PAREN_FUNCTION_PARSERS)
