@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Final
@@ -182,7 +182,9 @@ def counting() -> Iterator[Counted]:
     """A task works, and what it takes beside that is counted for it alone."""
     place = _place.get()
     counted = Counted(is_apart=place is None)
-    token = _place.set(_Place(Account(), None, counted) if place is None else replace(place, task=counted))
+    token = _place.set(
+        _Place(Account(), None, counted) if place is None else _Place(place.account, place.doing, counted)
+    )
     try:
         with _doing(_Doing.WORK):
             yield counted
@@ -196,7 +198,7 @@ def _doing(now: _Doing | None) -> Iterator[None]:
     if place is None or place.doing is now:
         yield
         return
-    token = _place.set(replace(place, doing=now))
+    token = _place.set(_Place(place.account, now, place.task))
     place.account.change(place.doing, now)
     started, inner = time.perf_counter(), (place.task.startup, place.task.waiting)
     try:

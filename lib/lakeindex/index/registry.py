@@ -6,6 +6,8 @@ The module of a kind is named by its line in :class:`lakeindex.model.IndexType`,
 from __future__ import annotations
 
 import importlib
+import sys
+from contextlib import nullcontext
 
 from lakeindex.errors import OptionError
 from lakeindex.index.advice import STORED, KindAdvice
@@ -17,9 +19,10 @@ from lakeindex.time_spent import loading
 
 def index_for(spec: IndexSpec) -> Index:
     """The kind of an index, with what is bound to it. Raises: OptionError: what it needs is not installed."""
+    name = spec.index_type.module
     try:
-        with loading():
-            index: Index = importlib.import_module(spec.index_type.module).make_index(spec)
+        with nullcontext() if name in sys.modules else loading():
+            index: Index = importlib.import_module(name).make_index(spec)
     except ModuleNotFoundError as error:
         raise OptionError(
             f"index type {spec.index_type} needs the package {error.name}, which is not installed",

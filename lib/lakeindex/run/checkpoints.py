@@ -43,7 +43,9 @@ HELD_BYTES: Final = 64 << 20
 LARGEST_HELD: Final = 4 << 20
 """Larger files are read by row group, and there are few of them."""
 LARGEST_DECODED: Final = 64 << 10
-"""Rows of smaller files are held decoded: for them, opening the file takes longer than reading it."""
+"""Rows of smaller files are held decoded: for them, opening the file takes longer than reading it. They are not
+compressed: to set up zstd takes longer than to write them.
+"""
 
 _held: ContextVar[BoundedCache[memoryview | pa.Table] | None] = ContextVar("held checkpoints", default=None)
 
@@ -225,7 +227,8 @@ class RunFolder:
             row_group_rows: of each row group; None: all rows are one.
         """
         sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd", row_group_size=row_group_rows or max(1, table.num_rows))
+        codec = "none" if table.nbytes <= LARGEST_DECODED else "zstd"
+        pq.write_table(table, sink, compression=codec, row_group_size=row_group_rows or max(1, table.num_rows))
         return self.write_bytes(path, sink.getvalue(), table.num_rows)
 
     def write_bytes(self, path: str, data: pa.Buffer, rows: int) -> Part:

@@ -15,7 +15,7 @@ A ``hook`` is called before every call: the model's scheduler waits in it, and r
 from __future__ import annotations
 
 import time
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -120,6 +120,14 @@ class MemoryStorage:
                     folders.append(path[:slash])
                     at = self._span(path[:slash])[1]
         return Listing(tuple(sorted(folders)), tuple(objects))
+
+    def list_names(self, prefix: str = "") -> tuple[str, ...]:
+        folder = checked_folder(prefix)
+        self._read_fault(self._enter("list_folder", folder), folder)
+        cut = len(folder) + 1 if folder else 0
+        with self._mutex:
+            at, end = self._span(folder)
+            return tuple(path[cut:] for path in self._paths[at:end] if "/" not in path[cut:])
 
     def head(self, path: str) -> ObjectMeta:
         self._read_fault(self._enter("head", path), path)
@@ -238,7 +246,8 @@ class MemoryStorage:
     def _span(self, folder: str) -> tuple[int, int]:
         start = f"{folder}/" if folder else ""
         at = bisect_left(self._paths, start)
-        return at, bisect_right(self._paths, start, lo=at, key=lambda path: path[: len(start)])
+        # "0" is what follows the slash
+        return at, bisect_left(self._paths, f"{folder}0", lo=at) if folder else len(self._paths)
 
     @staticmethod
     def _meta(path: str, found: tuple[bytes, int, int]) -> ObjectMeta:

@@ -15,6 +15,8 @@ Place: TypeAlias = str | os.PathLike[str]
 OBJECT_SCHEMES: Final = frozenset({"s3", "s3a", "gs", "az", "abfs", "abfss"})
 _SCHEMES: Final = OBJECT_SCHEMES | {"file", "hdfs", "memory"}
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
+_PLAIN: Final = re.compile(r"(?:/[A-Za-z0-9_=-][A-Za-z0-9_=.-]*)+")
+"""Most paths: in their one form already."""
 _DRIVE: Final = re.compile(r"/?[A-Za-z]:[/\\]|\\\\")
 """How absolute paths of Windows begin."""
 _INSTEAD: Final = {
@@ -72,6 +74,8 @@ def plain(place: Place, base: str = "") -> str:
         OptionError: it is empty, has a scheme without a store, or lacks its bucket.
     """
     text = os.fspath(place)
+    if _PLAIN.fullmatch(text):
+        return text
     if not text.strip() or "\x00" in text:
         raise OptionError(
             f"a path cannot be {text!r}", culprit=text, hint="give a path, or a URL such as s3://bucket/t"

@@ -24,6 +24,7 @@ from lakeindex.time_spent import waiting
 MIB: Final = 1024 * 1024
 LEAST_DEFAULT: Final = 512 * MIB
 _CGROUP_LIMITS: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_STATUS: Final = Path("/proc/self/status")
 _PIECE_PARTS: Final = 8
 """A piece of input is held about six times at once: read, fitted and keyed, scattered, encoded, and as bytes to put."""
 _BUCKET_PARTS: Final = 5
@@ -93,11 +94,11 @@ def current_share() -> int:
 def peak_resident_bytes() -> int:
     """Most resident memory that this process had so far; 0 where the system does not say (it has no /proc)."""
     try:
-        with Path("/proc/self/status").open(encoding="ascii", errors="replace") as status:
-            line = next((line for line in status if line.startswith("VmHWM:")), "VmHWM: 0 kB")
+        with _STATUS.open("rb", buffering=0) as status:
+            found = status.read().partition(b"VmHWM:")[2]
     except OSError:
         return 0
-    return int(line.split()[1]) * 1024
+    return int(found.split(maxsplit=1)[0]) * 1024 if found else 0
 
 
 def piece_bytes(share: int) -> int:

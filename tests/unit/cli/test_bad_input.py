@@ -248,6 +248,7 @@ def test_a_damaged_binding(table: Path, tmp_path: Path):
     _upsert_refused(table, 4, "table.json", batch(tmp_path / "b.parquet", [row(1, 5)]))
 
 
+@pytest.mark.usefixtures("time_leaps")
 def test_a_damaged_commit(table: Path, tmp_path: Path):
     commit = table / ".hoodie" / commits_of(table)[-1]
     commit.write_bytes(commit.read_bytes()[:50])

@@ -96,6 +96,7 @@ def test_a_damaged_binding(table: Path):
 
 
 @pytest.mark.parametrize("keep", [0, 50])
+@pytest.mark.usefixtures("time_leaps")
 def test_a_damaged_commit(table: Path, keep: int):
     commit = table / ".hoodie" / f"{commit_instants(table)[0]}.commit"
     commit.write_bytes(commit.read_bytes()[:keep])
@@ -103,6 +104,7 @@ def test_a_damaged_commit(table: Path, keep: int):
     assert _has(report, Broken.COMMIT, f".hoodie/{commit.name}")
 
 
+@pytest.mark.usefixtures("time_leaps")
 def test_a_damaged_rollback(tmp_path: Path):
     table = unpack_table("h120_v6_rolledback", tmp_path)
     rollback = next((table / ".hoodie").glob("*.rollback"))
@@ -361,6 +363,7 @@ def test_left_over_markers_are_only_noted(table: Path):
     assert any("markers" in note for note in report.notes)
 
 
+@pytest.mark.usefixtures("time_leaps")
 def test_a_timeline_too_damaged_to_know_the_files(tmp_path: Path):
     table = unpack_table("h120_v6_main", tmp_path)
     replace = next((table / ".hoodie").glob("*.replacecommit"))

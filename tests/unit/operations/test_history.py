@@ -60,6 +60,7 @@ def test_pending_instants_say_what_they_are(tmp_path: Path):
 
 
 @pytest.mark.parametrize("action", ["commit", "clean"])
+@pytest.mark.usefixtures("time_leaps")
 def test_damaged_instants_are_listed_with_their_problem(tmp_path: Path, action: str):
     table = unpack_table("h0150_v6_clean", tmp_path)
     path = next((table / ".hoodie").glob(f"*.{action}"))
@@ -69,6 +70,7 @@ def test_damaged_instants_are_listed_with_their_problem(tmp_path: Path, action: 
     assert path.name in str(damaged[0].problem)
 
 
+@pytest.mark.usefixtures("time_leaps")
 def test_savepoints_are_listed(tmp_path: Path):
     table = unpack_table("py_simple", tmp_path)
     at = commit_instants(table)[0]

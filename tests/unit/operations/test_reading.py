@@ -136,6 +136,7 @@ def test_a_damaged_page_is_named(simple: Path):
     assert caught.value.culprit == relative(simple, file)
 
 
+@pytest.mark.usefixtures("time_leaps")
 def test_a_damaged_commit_is_named(simple: Path):
     commit = simple / ".hoodie" / f"{commit_instants(simple)[1]}.commit"
     commit.write_bytes(commit.read_bytes()[:100])
