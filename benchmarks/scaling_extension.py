@@ -144,12 +144,12 @@ def _driver_seconds(files: float) -> float:
 
 
 def _commit(files: float, cluster: Cluster) -> Line:
-    """Marker, HEAD, footer and sweep of every file, and the timeline again and again, by the driver alone."""
+    """HEAD, footer and sweep of every file, and the timeline again and again, by the driver alone."""
     pages = math.ceil(cluster.timeline_files / _LIST_PAGE)
-    gets = 5 * files + _TIMELINE_LISTINGS * pages
+    gets = 3 * files + _TIMELINE_LISTINGS * pages
     steps = ("merge plan, every file", "plan the commit, every file", "publish, every file")
     driver = sum(_a_file(step) for step in steps) * files
-    driver += (5 * files / _DRIVER_REQUESTS + _TIMELINE_LISTINGS * pages) * cluster.latency
+    driver += (3 * files / _DRIVER_REQUESTS + _TIMELINE_LISTINGS * pages) * cluster.latency
     return Line("plan and commit", 0.0, 2_500 * files, gets, 0.0, driver, driver)
 
 

@@ -59,7 +59,6 @@ from lakeindex.errors import (
     noted,
 )
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata, PlannedUpdate, inflight_plan
-from lakeindex.format.file_names import MarkerKind, marker_path
 from lakeindex.format.partitions import (
     PartitionMetadata,
     format_partition_metadata,
@@ -177,13 +176,12 @@ def make_ready(
     made = [one for one in in_parallel(storage.uri, make_partition, plan.partitions) if one is not None]
     if plan.replacement is not None and plan.replacement.index is not None:
         store_index_change(storage, plan.instant, plan.replacement.index)
-    write_markers(storage, zip(plan.files, (one.previous is None for one in plan.planned), strict=True))
+    is_new = (one.previous is None for one in plan.planned)
+    marked = write_markers(storage, zip(plan.files, is_new, strict=True))
     requested = layout.path(Instant(plan.instant, plan.action, InstantState.REQUESTED))
-    files = zip(plan.files, plan.planned, strict=True)
-    marked = {file.partition_path: marker_path(file, _marker_kind(one)) for file, one in files}
     try:
-        # One marker a folder: its entry and those of its neighbours, by which Hudi rolls back, are durable then.
-        storage.sync([requested, path, *made, *marked.values()])
+        # Hudi rolls back by the markers.
+        storage.sync([requested, path, *made, *marked])
     except ObjectNotFoundError as error:
         raise rolled_back_error(plan.instant, "while it was planned") from error
     return True
@@ -194,10 +192,6 @@ def _read_if_there(storage: Storage, path: str) -> bytes | None:
         return storage.read(path)
     except ObjectNotFoundError:
         return None
-
-
-def _marker_kind(planned: PlannedFile) -> MarkerKind:
-    return MarkerKind.CREATE if planned.previous is None else MarkerKind.MERGE
 
 
 def _holds(context: WriteContext, plan: RunPlan, digest: str) -> bool:

@@ -33,6 +33,7 @@ _BASE_FILE: Final = re.compile(
     r"(?P<file_id>[A-Za-z0-9-]+)_(?P<token>[A-Za-z0-9-]+)_(?P<instant>[0-9]+)\.parquet", re.ASCII
 )
 _MARKER: Final = re.compile(r"(?P<name>[^/]+)\.marker\.(?P<kind>CREATE|MERGE|APPEND)")
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _MARKERS_FILE: Final = re.compile(r"MARKERS[0-9]+")
 
 
@@ -122,8 +123,20 @@ def is_markers_file(name: str) -> bool:
 
 def parse_markers_file(data: bytes) -> tuple[Marker, ...]:
     """Markers named in one ``MARKERS<n>`` file; lines that are none are skipped (a torn last line names no file)."""
-    lines = data.decode("utf-8", "replace").splitlines()
-    return tuple(marker for line in lines if (marker := parse_marker(line.strip())) is not None)
+    lines = _LINE_END.split(data.decode("utf-8", "replace"))
+    return tuple(marker for line in lines if (marker := parse_marker(line)) is not None)
+
+
+def markers_files(instant_time: str, markers: Iterable[Marker]) -> dict[str, bytes] | None:
+    """The files of the timeline server's form that name markers, by their paths relative to the table's folder; None
+    if a partition path is of several lines.
+    """
+    names = [marker.relative_path for marker in markers]
+    if any(_LINE_END.search(name) for name in names):
+        return None
+    folder = marker_folder(instant_time)
+    lines = "".join(f"{name}\n" for name in names)
+    return {f"{folder}/MARKERS.type": b"TIMELINE_SERVER_BASED", f"{folder}/MARKERS0": lines.encode()}
 
 
 def crc_path(path: str) -> str:

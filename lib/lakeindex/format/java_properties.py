@@ -1,4 +1,4 @@
-r"""Text of ``java.util.Properties``: ``hoodie.properties``, ``.hoodie_partition_metadata``, ``MARKERS.type``.
+r"""Text of ``java.util.Properties``: ``hoodie.properties``, ``.hoodie_partition_metadata``.
 
 Grammar (Java SE, ``Properties.load``), over ISO-8859-1 text::
 

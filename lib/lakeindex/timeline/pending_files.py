@@ -1,8 +1,9 @@
 """What stands beside a pending instant, as Hudi has it: markers, which name its data files, and a heartbeat.
 
-DIRECT markers (``.hoodie/.temp/<instant>/<partition>/<file>.marker.CREATE|MERGE``) are written; Hudi's timeline-server
-markers (``MARKERS<n>`` files of such names) are read as well. Hudi rolls back by markers alone: a data file without one
-would survive.
+Markers are DIRECT ones (``.hoodie/.temp/<instant>/<partition>/<file>.marker.CREATE|MERGE``) or, of more than two files,
+the lines of ``MARKERS0``, as Hudi's timeline server writes them; its Spark writers do by default. ``MARKERS.type`` says
+which. Both forms are read, whoever wrote them. Hudi rolls back by markers alone: a data file without one would survive.
+Facts: ``MarkerUtils`` and ``MarkerBasedRollbackUtils`` of Hudi 0.15 to 1.2.
 
 The heartbeat, ``.hoodie/.heartbeat/<instant>``, is an empty file that is written again and again; only its modification
 time counts. Hudi rolls failed writes back lazily where several writers share a table
@@ -25,6 +26,7 @@ from lakeindex.format.file_names import (
     is_markers_file,
     marker_folder,
     marker_path,
+    markers_files,
     parse_marker,
     parse_markers_file,
 )
@@ -33,18 +35,31 @@ from lakeindex.storage import Storage, in_parallel, list_names, remove_empty_fol
 from lakeindex.timeline import records
 
 HEARTBEATS_FOLDER: Final = ".hoodie/.heartbeat"
+_DIRECT_MOST: Final = 2
+"""Files that have a marker each: no more objects than the other form has."""
 RENEWAL_SECONDS: Final = 20.0
 """Longest pause between two beats: a third of what Hudi's writers allow themselves."""
 
 
-def write_markers(storage: Storage, files: Iterable[tuple[BaseFile, bool]]) -> None:
-    """Mark data files before they are written.
+def write_markers(storage: Storage, files: Iterable[tuple[BaseFile, bool]]) -> list[str]:
+    """Mark the data files of an instant, all of them, before they are written.
 
     Args:
         files: each file, and whether it starts a new file group.
+
+    Returns:
+        The objects to sync: of empty ones in one folder, one is enough for all of their names to stay.
     """
-    paths = [marker_path(file, MarkerKind.CREATE if is_new else MarkerKind.MERGE) for file, is_new in files]
-    in_parallel(storage.uri, lambda path: records.put(storage, path, b""), paths)
+    listed = list(files)
+    kinds = [MarkerKind.CREATE if is_new else MarkerKind.MERGE for _, is_new in listed]
+    contents = {marker_path(file, kind): b"" for (file, _), kind in zip(listed, kinds, strict=True)}
+    if len(listed) > _DIRECT_MOST:
+        markers = [Marker(file.partition_path, file.name, kind) for (file, _), kind in zip(listed, kinds, strict=True)]
+        contents = markers_files(listed[0][0].instant_time, markers) or contents
+    in_parallel(storage.uri, lambda one: records.put(storage, *one), contents.items())
+    return [path for path, data in contents.items() if data] or list(
+        {path.rpartition("/")[0]: path for path in contents}.values()
+    )
 
 
 def marked_files(storage: Storage, instant: str) -> frozenset[str]:

@@ -43,6 +43,7 @@ from lakeindex.write.row_groups import ALL_IN_MEMORY, Rewrite
 
 _LOCATED: Final = ("chunk", "row", "row_group", "row_in_group", "fate")
 _LEAVES: Final = (Fate.DELETE, Fate.MOVED, Fate.COPY)
+_NO_DELTA: Final = DELTA_SCHEMA.empty_table()
 _SYNC_BYTES: Final = 1024 * 1024
 """Of files that go to disk together: of many small ones their folders would be synced as often."""
 _LISTS_BYTES: Final = 8 * 1024 * 1024
@@ -339,7 +340,7 @@ def _changes(task: WriteTask, lists: Lists, starts: np.ndarray | None) -> tuple[
     inserts = staged(*_inserts(task, lists))
     nothing = np.array([], np.int64)
     if starts is None:
-        return Changes(staged(nothing, nothing), nothing, nothing, inserts), DELTA_SCHEMA.empty_table()
+        return Changes(staged(nothing, nothing), nothing, nothing, inserts), _NO_DELTA
     found = [lists.located(part, task.old_number) for part in task.locations if task.old_number is not None]
     chunk, row, row_group, row_in_group, fate = np.concatenate([np.zeros((len(_LOCATED), 0), np.int64), *found], axis=1)
     places = starts[row_group] + row_in_group
@@ -349,7 +350,7 @@ def _changes(task: WriteTask, lists: Lists, starts: np.ndarray | None) -> tuple[
     leaves = np.isin(fate, _LEAVES)
     changes = Changes(updates, places[is_update][order], places[leaves], inserts)
     if task.changes_path is None or task.old is None:
-        return changes, DELTA_SCHEMA.empty_table()
+        return changes, _NO_DELTA
     return changes, _leaving(task.old, staged(chunk[leaves], row[leaves]), fate[leaves])
 
 

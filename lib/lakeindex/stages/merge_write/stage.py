@@ -327,8 +327,22 @@ class MergeAttempt:
         replacement = Replacement(gone.files) if gone.is_replacing else None
         self._wait_for_turn(named, replacement, merged)
         run_plan = self._session.plan(named, self._bound.snapshot.instant_time, digest, replacement)
+        locations = self._looked_up.verified.parts("locations")
         return [
-            replace(self._write_task(number, planned, file, merged.chunks), part=part, held_bytes=min(need, share))
+            WriteTask(
+                self._spec,
+                self._facts,
+                number,
+                planned.old,
+                planned.old_number,
+                file,
+                tuple(locations[i] for i in planned.location_parts),
+                planned.placed,
+                {n: merged.chunks[n] for n in planned.chunks},
+                f"{self._attempt}/delta/{number:05d}.parquet" if self._index.keeps_changes else None,
+                part,
+                min(need, share),
+            )
             for number, (planned, file, part, need) in enumerate(
                 zip(plan.slices, run_plan.files, parts, needs, strict=True)
             )
@@ -362,21 +376,6 @@ class MergeAttempt:
         rechecks: list[Recheck] = [] if homes is None else [partial(find_committed_homes, homes, new, replaced.left)]
         rechecks += [partial(find_committed_inserts, self._spec, self._facts, merged.chunks, new), self._terms.recheck]
         return PublishGuards.of(self._bound.snapshot.timeline, *rechecks, alone_in=replaced.alone_in)
-
-    def _write_task(self, number: int, planned: PlannedSlice, file: BaseFile, chunks: Sequence[Chunk]) -> WriteTask:
-        locations = self._looked_up.verified.parts("locations")
-        return WriteTask(
-            self._spec,
-            self._facts,
-            number,
-            planned.old,
-            planned.old_number,
-            file,
-            tuple(locations[i] for i in planned.location_parts),
-            planned.placed,
-            {n: chunks[n] for n in planned.chunks},
-            f"{self._attempt}/delta/{number:05d}.parquet" if self._index.keeps_changes else None,
-        )
 
     def _staged_bytes(self, planned: PlannedSlice) -> int:
         counters = self._looked_up.staged.counters
