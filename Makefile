@@ -14,7 +14,7 @@ TESTERS = $(shell expr $(WORKERS) + 1)
 # The first of the ports that test-cluster takes.
 CLUSTER_PORT ?= 28480
 # Suites with a target of their own; `make test` leaves them out.
-APART := slow or interop or s3 or azure or hdfs or hbase or kill or processes or model or cluster or compose or dag_spark or demo or wheel or browser
+APART := slow or interop or s3 or azure or hdfs or hive or hbase or kill or processes or model or cluster or compose or dag_spark or demo or wheel or browser
 # JAVA_HOME, PATH, PYTHONPATH and Airflow's variables, as the tests and the demo need them.
 RUN := $(BIN)/python scripts/env.py run --
 PYTEST := $(RUN) $(BIN)/pytest
@@ -101,6 +101,10 @@ azure: setup ## the storage contract on Azurite, Azure's emulator (needs npm)
 .PHONY: hdfs
 hdfs: setup ## the storage contract on an HDFS of its own (NameNode and DataNode from Maven)
 	@$(RUN) $(BIN)/python scripts/hdfs_server.py -- $(BIN)/pytest -m hdfs tests/unit/storage
+
+.PHONY: hive
+hive: setup ## syncs with Hive Metastores of its own, 3.1.3 and 4.0.1, with Derby (from Maven)
+	@$(RUN) $(BIN)/python scripts/hive_metastore.py -- $(BIN)/pytest -m hive tests/hive
 
 .PHONY: hbase
 hbase: setup ## start an HBase of one's own and print host:port of its Thrift server (stop: scripts/hbase_server.py stop)

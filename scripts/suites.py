@@ -94,6 +94,7 @@ LANES: Final = (
         Suite("s3", 600),
         Suite("azure", 450, needs="npm"),
         Suite("hdfs", 450),
+        Suite("hive", 450),
         Suite("processes", 900),
         Suite("kill", 900),
         Suite("wheel", 1500),

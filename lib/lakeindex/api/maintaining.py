@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lakeindex.operations.rescale_run import RescaleSummary
     from lakeindex.tasks.progress_bars import ProgressChoice
 
-CatalogName: TypeAlias = Literal["glue"]
+CatalogName: TypeAlias = Literal["glue", "hive"]
 """A kind of catalog."""
 
 KeepName: TypeAlias = Literal["newest", "oldest", "ordering"]
@@ -119,7 +119,7 @@ def sync(
     """Make catalogs agree with the table: its entry, columns and partitions there (docs/catalogs.md).
 
     Args:
-        catalogs: ``glue``; by default those of the option ``lakeindex.sync``.
+        catalogs: ``glue``, ``hive``; by default those of the option ``lakeindex.sync``.
         check: only say what differs, of all partitions; nothing is written.
         all_partitions: compare all partitions, not only those of commits since the last sync.
         options: ``hoodie.*`` and ``lakeindex.*`` options.

@@ -12,6 +12,8 @@ LAST_SYNCED: Final = "last_commit_time_sync"
 """Table parameter, of Hudi, too: the newest commit that the catalog knows."""
 LAST_COMPLETION: Final = "last_commit_completion_time_sync"
 """Table parameter, of Hudi, too: when that commit was completed."""
+SYNCED: Final = "lakeindex.synced"
+"""Table parameter of ours: the commit that was synced last, and the writes that were in flight then."""
 PROVIDER: Final = "spark.sql.sources.provider"
 INPUT_FORMAT: Final = "org.apache.hudi.hadoop.HoodieParquetInputFormat"
 
@@ -93,6 +95,9 @@ class Catalog(Protocol):
     batch: int
     page: int
     requests: int
+
+    def close(self) -> None:
+        """End the connection, if there is one."""
 
     def table(self, database: str, name: str) -> CatalogTable | None:
         """A table, or None: there is none, or no such database."""

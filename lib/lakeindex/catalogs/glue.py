@@ -93,6 +93,9 @@ class GlueCatalog:
         self._skip_archive = skip_archive
         self._of_input = frozenset(client.meta.service_model.shape_for("TableInput").members)
 
+    def close(self) -> None:
+        self._client.close()
+
     def table(self, database: str, name: str) -> CatalogTable | None:
         try:
             return _table(self._call("GetTable", DatabaseName=database, Name=name)["Table"])

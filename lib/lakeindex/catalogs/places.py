@@ -1,18 +1,21 @@
-"""Catalogs by name: ``glue://database/table``, and those that options name."""
+"""Catalogs by name: ``glue://database/table``, ``hive://host:port/database/table``, and those that options name."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lakeindex.catalogs.catalog import Catalog, CatalogTable, is_of_hudi
 from lakeindex.errors import OptionError, TableNotFoundError, TableUnsupportedError
 from lakeindex.options.sync_options import CatalogKind, SyncOptions
 
-_URL: Final = re.compile(r"(?P<kind>glue)://(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
+_URL: Final = re.compile(r"(?P<kind>glue|hive)://(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
+_NAMES: Final = 2
 _FORMS: Final = {
     CatalogKind.GLUE: ("glue://database/table", "glue://database"),
+    CatalogKind.HIVE: ("hive://host:port/database/table", "hive://host:port/database"),
 }
 
 
@@ -50,9 +53,13 @@ class CatalogUrl:
 
 def open_catalog(kind: CatalogKind, options: SyncOptions) -> Catalog:
     """A catalog, as options and environment say where it is. Raises: UsageError: its package is not installed."""
-    from lakeindex.catalogs.glue import glue_catalog
+    if kind is CatalogKind.GLUE:
+        from lakeindex.catalogs.glue import glue_catalog
 
-    return {CatalogKind.GLUE: glue_catalog}[kind](options)
+        return glue_catalog(options)
+    from lakeindex.catalogs.hive import hive_catalog
+
+    return hive_catalog(options)
 
 
 def is_catalog_url(place: object) -> bool:
@@ -60,17 +67,19 @@ def is_catalog_url(place: object) -> bool:
     return isinstance(place, str) and _URL.match(place) is not None
 
 
-def catalog_url(text: str, options: SyncOptions | None = None) -> CatalogUrl:
+def catalog_url(text: str) -> CatalogUrl:
     """What the URL of a catalog names. Raises: OptionError: it has too many parts, or too few."""
     found = _URL.match(text)
-    kind = CatalogKind((found["kind"] if found else "glue").lower())
-    parts = (found["rest"] if found else "").rstrip("/").split("/")
-    given = options or SyncOptions()
-    if found is None or not 1 <= len(parts) <= 2 or not all(parts):
+    kind = CatalogKind(found["kind"].lower()) if found is not None else CatalogKind.GLUE
+    parts = (found["rest"] if found is not None else "").rstrip("/").split("/")
+    options, named = SyncOptions(), parts
+    if kind is CatalogKind.HIVE:
+        options, named = replace(options, metastore=f"thrift://{parts[0]}"), parts[1:]
+    if not 1 <= len(named) <= _NAMES or not all(parts):
         raise OptionError(
             f"{text!r} names no table of a catalog", culprit=text, hint=f"write {' or '.join(_FORMS[kind])}"
         )
-    return CatalogUrl(open_catalog(kind, given), parts[0].lower(), parts[1].lower() if len(parts) > 1 else None)
+    return CatalogUrl(open_catalog(kind, options), named[0].lower(), named[1].lower() if len(named) > 1 else None)
 
 
 def located(place: str) -> str:
@@ -82,7 +91,9 @@ def located(place: str) -> str:
     """
     if not is_catalog_url(place):
         return place
-    held = catalog_url(place).held()
+    url = catalog_url(place)
+    with closing(url.catalog):
+        held = url.held()
     if not held.location:
         raise TableUnsupportedError(
             f"{held.full_name} has no place in the catalog: it is a view, or of another kind",
@@ -95,5 +106,6 @@ def located(place: str) -> str:
 def located_tables(place: str) -> list[str]:
     """Where the Hudi tables of a catalog's database are, or the one table that is named."""
     url = catalog_url(place)
-    held = url.catalog.tables(url.database) if url.table is None else (url.held(),)
-    return sorted({one.location for one in held if one.location and is_of_hudi(one)})
+    with closing(url.catalog):
+        held = url.catalog.tables(url.database) if url.table is None else (url.held(),)
+        return sorted({one.location for one in held if one.location and is_of_hudi(one)})

@@ -26,6 +26,7 @@ from lakeindex.catalogs.catalog import (
     LAST_COMPLETION,
     LAST_SYNCED,
     PROVIDER,
+    SYNCED,
     Catalog,
     CatalogColumn,
     CatalogPartition,
@@ -33,7 +34,7 @@ from lakeindex.catalogs.catalog import (
     is_of_hudi,
 )
 from lakeindex.catalogs.column_types import can_become
-from lakeindex.catalogs.wanted import SYNCED, Synced, Truth
+from lakeindex.catalogs.wanted import Synced, Truth
 from lakeindex.errors import (
     CatalogChangedError,
     CatalogError,
@@ -222,7 +223,7 @@ class Sync:
             columns=_with_comments(held.columns, truth.wanted.columns),
             partition_columns=_with_comments(held.partition_columns, truth.wanted.partition_columns),
         )
-        self._catalog.alter_table(held, wanted, cascade=_retyped(held.columns, truth.wanted.columns))
+        self._catalog.alter_table(held, wanted, cascade=_kinds(held.columns) != _kinds(truth.wanted.columns))
         self._done.altered += [one for one in found if one not in self._done.altered]
 
     def _compared(self, held: CatalogTable, truth: Truth, paths: frozenset[str] | None) -> _Partitions:
@@ -374,10 +375,9 @@ def _with_comments(held: Sequence[CatalogColumn], wanted: Sequence[CatalogColumn
     return tuple(one if one.comment is not None else replace(one, comment=old.get(one.name)) for one in wanted)
 
 
-def _retyped(held: Sequence[CatalogColumn], wanted: Sequence[CatalogColumn]) -> bool:
-    """Whether a column of the entry gets another type."""
-    after = {one.name: _type(one.kind) for one in wanted}
-    return any(after.get(one.name.lower(), _type(one.kind)) != _type(one.kind) for one in held)
+def _kinds(columns: Sequence[CatalogColumn]) -> list[tuple[str, str]]:
+    """Names and types, which partitions have of their own."""
+    return [(one.name.lower(), _type(one.kind)) for one in columns]
 
 
 def _type(kind: str) -> str:

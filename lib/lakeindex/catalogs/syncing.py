@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -124,8 +125,9 @@ def _synced(table: Table, kind: CatalogKind, options: SyncOptions, *, check: boo
     def now() -> Truth:
         return look(table.reload(), options, kind)
 
-    sync = Sync(catalog, name, now, options, all_partitions=every)
-    done = sync.check() if check else sync.run()
+    with closing(catalog):
+        sync = Sync(catalog, name, now, options, all_partitions=every)
+        done = sync.check() if check else sync.run()
     changed = (len(done.added), len(done.moved), len(done.dropped))
     return CatalogSynced(
         catalog=kind.value,

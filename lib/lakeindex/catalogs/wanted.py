@@ -18,6 +18,7 @@ from lakeindex.catalogs.catalog import (
     LAST_COMPLETION,
     LAST_SYNCED,
     PROVIDER,
+    SYNCED,
     CatalogColumn,
     CatalogPartition,
     CatalogTable,
@@ -36,8 +37,6 @@ from lakeindex.write.types.avro_schema import META_COLUMNS
 
 OUTPUT_FORMAT: Final = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat"
 SERDE: Final = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
-SYNCED: Final = "lakeindex.synced"
-"""Table parameter of ours: the commit that was synced last, and the writes that were in flight then."""
 
 _PART_LENGTH: Final = 4000
 """Longest value of a table parameter: Spark's schema is divided into parts of it."""
@@ -174,8 +173,8 @@ def look(table: Table, options: SyncOptions, kind: CatalogKind) -> Truth:
     snapshot = table.snapshot()
     schema = table_schema(table, snapshot)
     comments = _comments(table, snapshot.timeline) if options.comments else {}
-    location = re.sub("^s3[an]://", "s3://", table.uri) if kind.value == "glue" else table.uri
-    listing = {_LISTING: str(options.metadata_listing).upper()} if kind.value == "glue" else {}
+    location = re.sub("^s3[an]://", "s3://", table.uri) if kind is CatalogKind.GLUE else table.uri
+    listing = {_LISTING: str(options.metadata_listing).upper()} if kind is CatalogKind.GLUE else {}
     fields = [] if options.omit_meta else [pa.field(name, pa.string()) for name in META_COLUMNS]
     fields += list(schema)
     partition_fields = _partition_fields(table, options)

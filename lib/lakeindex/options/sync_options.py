@@ -10,6 +10,7 @@ from lakeindex.options.option import FLAG, Option, OptionArea, flag, names_of, s
 
 SYNC_OPTION: Final = "lakeindex.sync"
 _HIVE: Final = "hoodie.datasource.hive_sync."
+METASTORE_OPTION: Final = f"{_HIVE}metastore.uris"
 _EXTRACTORS: Final = "org.apache.hudi.hive."
 
 
@@ -17,6 +18,7 @@ class CatalogKind(StrEnum):
     """A kind of catalog."""
 
     GLUE = "glue"
+    HIVE = "hive"
 
 
 class PartitionExtractor(StrEnum):
@@ -52,6 +54,7 @@ class SyncOptions:
     create_database: bool = True
     incremental: bool = True
     properties: tuple[tuple[str, str], ...] = ()
+    metastore: str = "thrift://localhost:9083"
     glue_endpoint: str | None = None
     glue_region: str | None = None
     skip_archive: bool = True
@@ -85,7 +88,7 @@ AREA: Final = OptionArea(
     title="Catalogs",
     config=SyncOptions,
     options=(
-        Option(SYNC_OPTION, "catalogs", _catalogs, "glue",
+        Option(SYNC_OPTION, "catalogs", _catalogs, "glue, hive, or both",
                "Catalogs that learn of the commit after it. What goes wrong there is a note of the run and hurts no "
                "commit; the next sync does it (docs/catalogs.md). `lakeindex sync` and `maintain` use it, too."),
         Option(_HIVE + "database", "database", some_text, "a name",
@@ -112,6 +115,8 @@ AREA: Final = OptionArea(
                "Compare only partitions that were changed since the last synced commit. `false`: all of them."),
         Option(_HIVE + "table_properties", "properties", _properties, "name=value, one a line",
                "More properties of the table in the catalog."),
+        Option(METASTORE_OPTION, "metastore", some_text, "thrift://host:port, separated by commas",
+               "Where the Hive Metastore answers: the first that does is asked."),
         Option("hoodie.aws.glue.endpoint", "glue_endpoint", some_text, "a URL",
                "Where Glue answers. Default: what boto3 finds (`AWS_ENDPOINT_URL_GLUE`, else AWS)."),
         Option("hoodie.aws.glue.region", "glue_region", some_text, "a region",

@@ -55,7 +55,7 @@ class RunObserver:
                 from lakeindex.catalogs.places import open_catalog
 
             for kind in config.of(SyncOptions).catalogs:
-                open_catalog(kind, config.of(SyncOptions))
+                open_catalog(kind, config.of(SyncOptions)).close()
         if config.openlineage:
             with loading():
                 from lakeindex.telemetry.lineage import lineage_of

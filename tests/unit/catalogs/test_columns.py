@@ -161,9 +161,9 @@ def test_values_of_partitions(tmp_path: Path):
 def test_what_options_change_in_the_entry(tmp_path: Path):
     table = make_table(tmp_path / "t", schema=SCHEMA, partitions=("day",))
 
-    def wanted(**options: str) -> CatalogTable:
+    def wanted(kind: CatalogKind = CatalogKind.HIVE, **options: str) -> CatalogTable:
         given = {f"{HIVE}{name}": value for name, value in options.items()}
-        return look(Table.at(table.uri), parse_options(given).of(SyncOptions), CatalogKind.GLUE).wanted
+        return look(Table.at(table.uri), parse_options(given).of(SyncOptions), kind).wanted
 
     plain = wanted()
     assert (plain.database, plain.name) == ("default", "t")
@@ -171,7 +171,8 @@ def test_what_options_change_in_the_entry(tmp_path: Path):
     assert [one.name for one in wanted(omit_metadata_fields="true").columns] == ["id", "ts", "hour"]
     named = wanted(database="Shop", table="Orders", table_properties="a=b\nc = d=e")
     assert (named.database, named.name, named.parameters["a"], named.parameters["c"]) == ("shop", "orders", "b", "d=e")
-    assert plain.parameters["hudi.metadata-listing-enabled"] == "FALSE"
+    assert wanted(CatalogKind.GLUE).parameters["hudi.metadata-listing-enabled"] == "FALSE"
+    assert "hudi.metadata-listing-enabled" not in plain.parameters
 
 
 def test_long_schemas_are_divided(tmp_path: Path):

@@ -124,7 +124,7 @@ def rollback(table: str, instant: str, force: bool, options: tuple[str, ...], as
     "--catalog",
     "catalogs",
     multiple=True,
-    type=click.Choice(["glue"]),
+    type=click.Choice(["glue", "hive"]),
     help="Catalog; may be repeated.  [default: those of -o lakeindex.sync]",
 )
 @click.option("--check", is_flag=True, help="Only say what differs, of all partitions; exit code 6 if anything does.")
@@ -144,7 +144,7 @@ def sync(
     options: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Make a catalog, AWS Glue, agree with the table.
+    """Make a catalog, AWS Glue or a Hive Metastore, agree with the table.
 
     What was changed there by hand is mended. A sync that was killed goes on with the next one.
     """
