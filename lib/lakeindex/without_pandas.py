@@ -9,6 +9,7 @@ as anybody imports pandas within it, pyarrow is as it was.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -22,9 +23,13 @@ class _NoPandas(MetaPathFinder):
     def __init__(self) -> None:
         self.is_for_good = False
         self.calls = 0
-        self.lock = threading.Lock()
+        self.renew_lock()
         self._asking: int | None = None
         self._is_told = False
+
+    def renew_lock(self) -> None:
+        """In a process that was forked nobody else is there who would give it back."""
+        self.lock = threading.Lock()
 
     # The protocol asks for all three.
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: object = None) -> None:  # noqa: ARG002
@@ -50,6 +55,8 @@ class _NoPandas(MetaPathFinder):
 
 
 _FINDER = _NoPandas()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_FINDER.renew_lock)
 
 
 def for_good() -> None:
@@ -76,5 +83,5 @@ def unasked() -> Iterator[None]:
         with _FINDER.lock:
             _FINDER.calls -= 1
             if not _FINDER.calls:
-                sys.meta_path.remove(_FINDER)
+                sys.meta_path[:] = [one for one in sys.meta_path if one is not _FINDER]
                 _FINDER.forget()

@@ -37,6 +37,16 @@ print("done")
 THEN = {
     "a time of nanoseconds is pandas'": "assert type(pa.scalar(1, pa.timestamp('ns')).as_py()).__name__ == 'Timestamp'",
     "a frame is asked of the table": "assert table.scan().to_pandas().shape == (2, 2)",
+    "a process is forked while a call begins": """
+import os, signal
+with without_pandas._FINDER.lock:
+    child = os.fork()
+    if not child:
+        signal.alarm(30)
+        with without_pandas.unasked(): pa.array([1])
+        os._exit("pandas" in sys.modules)
+assert os.waitpid(child, 0)[1] == 0
+pa.array([1])""",
     "a batch imports it while it is taken": """
 def batches():
     import pandas as pd

@@ -203,7 +203,8 @@ def _replaced(
     rewrite: Rewrite, name: str, column: pa.Array, places: np.ndarray, values: pa.Array
 ) -> tuple[pa.Array, np.ndarray]:
     """A column with the values of updated rows; and which of these are others than before."""
-    before, rule = column.take(pa.array(places)), rewrite.rule
+    is_whole, rule = len(places) == len(column), rewrite.rule
+    before = column if is_whole else column.take(pa.array(places))
     if name in rule.filled and rule.function is None:
         kind = rewrite.schema.field(name).type
         plain = before.dictionary_decode() if pa.types.is_dictionary(before.type) else before
@@ -211,7 +212,10 @@ def _replaced(
     if not pa.types.is_dictionary(column.type):
         values = values.cast(column.type)
     is_new = changed(before, values)
-    return (replaced(column, places, values) if is_new.any() else column), is_new
+    if not is_new.any():
+        return column, is_new
+    is_plain = is_whole and not pa.types.is_dictionary(column.type)
+    return (values if is_plain else replaced(column, places, values)), is_new
 
 
 def _encoded_alike(
