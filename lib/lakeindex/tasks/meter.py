@@ -59,26 +59,31 @@ class Meter:
     """A running count; safe to share between threads."""
 
     def __init__(self) -> None:
-        self._count = IoCount()
+        self._requests = self._read = self._written = 0
         self._task_seconds: list[float] = []
         self._peak_bytes = 0
         self._mutex = threading.Lock()
 
-    def add(self, count: IoCount) -> None:
+    def add(self, requests: int, read: int = 0, written: int = 0) -> None:
         with self._mutex:
-            self._count = self._count + count
+            self._requests += requests
+            self._read += read
+            self._written += written
 
     def add_tasks(self, costs: Sequence[StageCost]) -> None:
         with self._mutex:
             for cost in costs:
-                self._count = self._count + cost.io
+                self._requests += cost.io.requests
+                self._read += cost.io.bytes_read
+                self._written += cost.io.bytes_written
                 self._task_seconds.append(cost.seconds)
                 self._peak_bytes = max(self._peak_bytes, cost.peak_bytes)
 
     def cost(self, seconds: float) -> StageCost:
         with self._mutex:
             peak = max(self._peak_bytes, peak_resident_bytes())
-            return StageCost(seconds, self._count, tuple(self._task_seconds), peak)
+            io = IoCount(self._requests, self._read, self._written)
+            return StageCost(seconds, io, tuple(self._task_seconds), peak)
 
 
 class MeteredStorage:
@@ -93,50 +98,50 @@ class MeteredStorage:
         return self._store.uri
 
     def list(self, prefix: str = "") -> list[ObjectMeta]:
-        self._meter.add(IoCount(1))
+        self._meter.add(1)
         return self._store.list(prefix)
 
     def list_folder(self, prefix: str = "") -> Listing:
-        self._meter.add(IoCount(1))
+        self._meter.add(1)
         return self._store.list_folder(prefix)
 
     def list_names(self, prefix: str = "") -> tuple[str, ...]:
-        self._meter.add(IoCount(1))
+        self._meter.add(1)
         return list_names(self._store, prefix)
 
     def head(self, path: str) -> ObjectMeta:
-        self._meter.add(IoCount(1))
+        self._meter.add(1)
         return self._store.head(path)
 
     def read(self, path: str) -> bytes:
         data = self._store.read(path)
-        self._meter.add(IoCount(1, len(data)))
+        self._meter.add(1, len(data))
         return data
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
         data = self._store.read_range(path, start, length)
-        self._meter.add(IoCount(1, len(data)))
+        self._meter.add(1, len(data))
         return data
 
     def create(self, path: str, data: bytes) -> None:
-        self._meter.add(IoCount(1, 0, len(data)))
+        self._meter.add(1, 0, len(data))
         self._store.create(path, data)
 
     def write(self, path: str, data: bytes | Pieces) -> None:
-        self._meter.add(IoCount(1))
+        self._meter.add(1)
         self._store.write(path, self._counted(data))
 
     def _counted(self, data: bytes | Pieces) -> Iterator[bytes | memoryview]:
         for piece in (data,) if isinstance(data, bytes) else data:
-            self._meter.add(IoCount(0, 0, len(piece)))
+            self._meter.add(0, 0, len(piece))
             yield piece
 
     def replace(self, path: str, data: bytes, etag: str) -> str:
-        self._meter.add(IoCount(1, 0, len(data)))
+        self._meter.add(1, 0, len(data))
         return self._store.replace(path, data, etag)
 
     def delete(self, path: str) -> None:
-        self._meter.add(IoCount(1))
+        self._meter.add(1)
         self._store.delete(path)
 
     def sync(self, paths: Iterable[str]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from lakeindex.api.table import LakeTable
 from tests.builders import Row, batch_of, make_table
+from tests.golden import made_once
 from tests.unit.metadata.test_partition_stats import view_of
 
 FIRST = batch_of([Row(key, day, 1, "1") for key, day in ("ax", "bx", "cy", "dy")])
@@ -30,19 +31,24 @@ def build(table: LakeTable, partitions: list[str]) -> None:
     table.metadata_build(partitions)
 
 
+@made_once
+def begun(folder: Path, version: str, built: str) -> LakeTable:
+    """A commit, and what of the metadata table is made before the next one."""
+    table = make_table(folder, hoodie__write__table__version=version, hoodie__index__type="GLOBAL_SIMPLE")
+    if table.inspect().metadata_partitions:
+        table.metadata_drop()
+    table.upsert(FIRST)
+    if built != "all":
+        build(table, [one for one in EVERY if one.replace("_", " ") not in built])
+    return table
+
+
 def test_the_metadata_table_says_what_is_so_whatever_of_it_was_made_after_the_commit(tmp_path: Path) -> None:
     wrong: dict[tuple[str, str, str], object] = {}
     for number, (version, built, change) in enumerate(
         (version, built, change) for version in ("6", "8", "9") for built in BUILT for change in CHANGES
     ):
-        table = make_table(
-            tmp_path / str(number), hoodie__write__table__version=version, hoodie__index__type="GLOBAL_SIMPLE"
-        )
-        if table.inspect().metadata_partitions:
-            table.metadata_drop()
-        table.upsert(FIRST)
-        if built != "all":
-            build(table, [one for one in EVERY if one.replace("_", " ") not in built])
+        table = begun(tmp_path / str(number), version, built)
         done = CHANGES[change](table)
         BUILT[built](table)
         table.rollback(done.instant or "")
