@@ -29,8 +29,9 @@ from lakeindex.run.checkpoints import (
     checkpoints_held,
     summary_of,
 )
-from lakeindex.run.chunks import InputChangedError, rows_handed_over
+from lakeindex.run.chunks import rows_handed_over
 from lakeindex.run.feeds import check_still_follows
+from lakeindex.run.input_rows import InputChangedError
 from lakeindex.run.lookup_files import read_files
 from lakeindex.run.spec import BoundTable, RunSpec, TableFacts, run_folder
 from lakeindex.run.summary import RunSummary, StageSummary, costs_of
@@ -88,7 +89,7 @@ def _means_of(spec: RunSpec) -> Iterator[None]:
 
 def _run_batch(spec: RunSpec, runner: Runner) -> RunSummary:
     def stages_1_to_4(opened: BoundTable) -> tuple[BoundTable, StageRun, LookedUp | None]:
-        staged = run_stage_input(spec, opened.facts, runner)
+        staged = run_stage_input(spec, opened.facts, runner, loads=_is_load(spec, opened))
         if not staged.manifest.counters["rows_out"]:
             return opened, staged, None
         return opened, staged, look_up(spec, opened, staged, runner)
@@ -97,6 +98,12 @@ def _run_batch(spec: RunSpec, runner: Runner) -> RunSummary:
     if looked_up is None:
         return keep_summary(spec, nothing_to_do(spec, staged))
     return keep_summary(spec, merge_until_published(spec, opened, staged, looked_up, runner))
+
+
+def _is_load(spec: RunSpec, opened: BoundTable) -> bool:
+    """Whether the rows of a batch go into new files, whatever they are."""
+    replaces = spec.operation in (Operation.BULK_INSERT, Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE)
+    return (replaces and not opened.facts.is_global) or opened.snapshot.instant_time is None
 
 
 def _forget_checkpoints(spec: RunSpec) -> None:
@@ -382,8 +389,8 @@ def run_metered(spec: RunSpec, stage: Callable[[], Manifest]) -> StageRun:
     return done
 
 
-def run_stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> StageRun:
-    return run_metered(spec, lambda: stage_input(spec, facts, runner))
+def run_stage_input(spec: RunSpec, facts: TableFacts, runner: Runner, *, loads: bool = False) -> StageRun:
+    return run_metered(spec, lambda: stage_input(spec, facts, runner, loads=loads))
 
 
 def look_up(

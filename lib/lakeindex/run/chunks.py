@@ -21,20 +21,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeindex.errors import InputError, ObjectNotFoundError
+from lakeindex.errors import ObjectNotFoundError
 from lakeindex.hashing.arrow import one_array
 from lakeindex.pipeline import CHUNKS, STAGED_KEY
 from lakeindex.run.checkpoints import Manifest, Part, RunFolder, arrow_schema, digest_of
+from lakeindex.run.input_rows import ADDRESS, InputRows, input_changed, input_rows
 from lakeindex.showing.json_values import json_of
 from lakeindex.tasks.memory_bound import LARGEST_CACHE, BoundedCache, cache_bytes, chunk_bytes, current_share
 from lakeindex.tasks.stores import storage_at
 
 _MARK: Final = b"lakeindex.columns.of.input"
 """Key of a staged file's metadata: JSON, where the columns are that it has not got."""
-
-
-class InputChangedError(InputError):
-    """A file of the batch is not what it was when its keys were computed. The run is that of what it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +60,10 @@ class InputColumns:
         try:
             data = memoryview(storage_at(self.root).read(self.path))
         except ObjectNotFoundError as error:
-            raise self._changed("is gone") from error
+            raise input_changed(self.root, self.path, "is gone") from error
         if digest_of(data) != self.digest:
-            raise self._changed("has changed")
+            raise input_changed(self.root, self.path, "has changed")
         return data
-
-    def _changed(self, how: str) -> InputChangedError:
-        display = f"{self.root.rstrip('/')}/{self.path}"
-        return InputChangedError(
-            f"input {display!r} {how} since its keys were computed",
-            culprit=display,
-            hint="nothing was published: put the file back as it was, or run the batch again, as it is now",
-        )
 
 
 def input_columns_of(metadata: Mapping[bytes, bytes]) -> InputColumns | None:
@@ -86,6 +75,8 @@ def input_columns_of(metadata: Mapping[bytes, bytes]) -> InputColumns | None:
 
 
 CACHE_BYTES = LARGEST_CACHE
+_ROWS_MARK: Final = b"lakeindex.rows.of.input"
+"""Key of a staged file's metadata: JSON, the checkpoint that says where its rows are, of which it has addresses."""
 _DENSE: Final = 4
 """Of so many rows one is wanted at least: they are taken with the others of the batch, and not by themselves."""
 _STORED_AS = b"lakeindex.stored.as"
@@ -183,7 +174,7 @@ def chunk_columns(folder: RunFolder, chunk: Chunk, columns: Sequence[str] | None
     whole = handed.get(key[:2]) if handed is not None else None
     if whole is None and columns is not None and found is None:
         whole = _decoded.get((*key[:2], None))
-    if whole is not None:
+    if whole is not None and _has_all(whole, columns):
         return whole if columns is None else whole.select(list(columns))
     if found is None:
         held = _files.get((chunk.part.digest,))
@@ -191,9 +182,16 @@ def chunk_columns(folder: RunFolder, chunk: Chunk, columns: Sequence[str] | None
         file = pq.ParquetFile(pa.BufferReader(raw), metadata=None if held is None else held.metadata)
         if columns is not None or file.num_row_groups > 1:  # more of it may be asked for
             _files.put((chunk.part.digest,), _ParquetBytes(raw, file.metadata), cache_bytes(current_share()))
-        found = _read(file, chunk.row_group, columns).combine_chunks()
+        found = _read(folder, file, chunk.row_group, columns).combine_chunks()
         _decoded.put(key, found, cache_bytes(current_share()))
     return found
+
+
+def _has_all(whole: pa.Table, columns: Sequence[str] | None) -> bool:
+    """Whether these are all columns that are asked for, and none stayed in the files of the batch."""
+    if ADDRESS not in whole.column_names:
+        return True
+    return columns is not None and frozenset(columns) <= frozenset(whole.column_names)
 
 
 def same_columns(rows: pa.Table, sources: Mapping[str, str]) -> dict[str, str]:
@@ -216,8 +214,43 @@ def without_repeated(rows: pa.Table, stored: Mapping[str, str], of_input: InputC
     return marked.replace_schema_metadata({_STORED_AS: json.dumps(stored), **more})
 
 
-def _read(file: pq.ParquetFile, row_group: int, columns: Sequence[str] | None) -> pa.Table:
+def with_addresses(rows: pa.Table, there: Part) -> pa.Table:
+    """Staged rows with their addresses as they are stored; the metadata says where their other columns are.
+
+    Args:
+        there: the :class:`~lakeindex.run.input_rows.InputRows` of the batch.
+    """
+    stored = {name: name for name in rows.column_names}
+    said = {_STORED_AS: json.dumps(stored), _ROWS_MARK: json.dumps(json_of(there))}
+    return rows.replace_schema_metadata(said)
+
+
+def rows_of_input(folder: RunFolder, part: Part) -> InputRows:
+    """Where the rows of a batch are. Raises: CheckpointError: what says it is missing or damaged."""
+    return input_rows(bytes(folder.read_bytes(part)))
+
+
+def _read_with_addresses(
+    folder: RunFolder, file: pq.ParquetFile, row_group: int, columns: Sequence[str] | None
+) -> pa.Table:
+    """The same, of rows that stayed in the files of the batch: columns that are not staged are taken from there."""
     metadata = file.schema_arrow.metadata
+    batch = rows_of_input(folder, Part(**json.loads(metadata[_ROWS_MARK])))
+    staged = dict.fromkeys(json.loads(metadata[_STORED_AS]))
+    names = [name for name in dict.fromkeys([*staged, *batch.schema.names]) if name != ADDRESS]
+    names = names if columns is None else list(columns)
+    here, elsewhere = [n for n in names if n in staged], [n for n in names if n not in staged]
+    read = file.read_row_group(row_group, columns=[*here, *([ADDRESS] if elsewhere else [])], use_threads=False)
+    found = {name: read.column(name) for name in here}
+    if elsewhere:
+        found |= batch.columns_at(read.column(ADDRESS).to_numpy(), elsewhere)
+    return pa.table([found[name] for name in names], names=names)
+
+
+def _read(folder: RunFolder, file: pq.ParquetFile, row_group: int, columns: Sequence[str] | None) -> pa.Table:
+    metadata = file.schema_arrow.metadata
+    if _ROWS_MARK in metadata:
+        return _read_with_addresses(folder, file, row_group, columns)
     stored, of_input = json.loads(metadata[_STORED_AS]), input_columns_of(metadata)
     names = list(stored) if columns is None else columns
     wanted = dict.fromkeys(stored[name] for name in names)

@@ -33,6 +33,8 @@ _CHUNK_PARTS: Final = 8
 _REWRITE_TIMES: Final = 6
 _ROWS_TIMES: Final = 3
 _VERIFY_TIMES: Final = 2
+_LOAD_PARTS: Final = 2
+_LARGEST_LOAD: Final = 3 * 1024 * MIB
 TOGETHER_BYTES: Final = 8 * MIB
 """What small files that a task makes at once hold together, at most."""
 _LARGEST_PIECE: Final = 512 * MIB
@@ -131,6 +133,13 @@ def write_bytes(file_bytes: int, staged_bytes: int) -> int:
 def write_part(share: int, file_bytes: int, staged_bytes: int) -> float:
     """Of the rows of a base file, how many may be in memory while it is made; 1 or more: all."""
     return min(share / max(write_bytes(file_bytes, staged_bytes), 1), _LARGEST_BUCKET / max(staged_bytes, 1))
+
+
+def load_bytes(bound: int) -> int:
+    """What the rows of a load that are written at once hold together: addresses, columns as they are read, and encoded
+    ones.
+    """
+    return max(1, min(bound // _LOAD_PARTS, _LARGEST_LOAD))
 
 
 def verify_bytes(file_bytes: int) -> int:

@@ -15,6 +15,7 @@ Hudi 0.15 and 1.2 agree in all of it, within a batch and against stored rows
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -95,6 +96,7 @@ _ORDERING = "_li_ordering_"
 _STAYS = "_li_stays"
 _SAMPLE_ROWS = 20_000
 _MOSTLY_DISTINCT = 0.999
+_ROWS_OF_A_PARTITION = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +219,8 @@ def _is_sorted(rows: pa.Table, names: Sequence[str]) -> bool:
 def _winners(rows: pa.Table, rule: Combining) -> pa.Array:
     """Row numbers of the winners, sorted by lookup key."""
     told = _order_by_words(rows, rule.lookup)
+    if told is None:
+        told = _order_by_texts(rows, rule.lookup)
     if told is not None:
         return pa.array(told)
     order, is_last = _in_order(rows, rule)
@@ -307,12 +311,38 @@ def _order_by_words(rows: pa.Table, lookup: Sequence[str]) -> np.ndarray | None:
     order = np.argsort(words)
     sorted_by = [words]
     if STAGED_PARTITION in lookup:
-        partitions = one_array(rows.column(STAGED_PARTITION)).dictionary_encode()
-        ranks = np.argsort(pc.array_sort_indices(partitions.dictionary).to_numpy()).astype(np.int32)
-        sorted_by.append(ranks[partitions.indices.to_numpy()])
+        sorted_by.append(_ranks(rows.column(STAGED_PARTITION)))
         order = order[np.argsort(sorted_by[-1][order], kind="stable")]
     is_same = [numbers[order][1:] == numbers[order][:-1] for numbers in sorted_by]
     return None if np.logical_and.reduce(is_same).any() else order
+
+
+def _ranks(partitions: pa.ChunkedArray) -> np.ndarray:
+    """Of each row the place of its partition path among all, which are sorted: int32 [n]."""
+    encoded = one_array(partitions).dictionary_encode()
+    ranks = np.argsort(pc.array_sort_indices(encoded.dictionary).to_numpy()).astype(np.int32)
+    return np.asarray(ranks[encoded.indices.to_numpy()])
+
+
+def _order_by_texts(rows: pa.Table, lookup: Sequence[str]) -> np.ndarray | None:
+    """Row numbers by lookup key where each is there once and partitions are large, else None: keys of one partition
+    after the other are sorted in a fraction of the time that both columns take together.
+    """
+    keys = one_array(rows.column(STAGED_KEY))
+    ranks = _ranks(rows.column(STAGED_PARTITION)) if STAGED_PARTITION in lookup else np.zeros(len(keys), np.int32)
+    count = int(ranks.max(initial=0)) + 1
+    if len(keys) < count * _ROWS_OF_A_PARTITION:
+        return None
+    order = np.argsort(ranks.astype(np.min_scalar_type(count)), kind="stable")
+    ends = np.cumsum([0, *np.bincount(ranks, minlength=count)])
+    for start, stop in itertools.pairwise(ends.tolist()):
+        mine = keys.take(pa.array(order[start:stop]))
+        places = pc.array_sort_indices(mine)
+        ordered = mine.take(places)
+        if len(mine) > 1 and pc.any(pc.equal(ordered.slice(1), ordered.slice(0, len(mine) - 1))).as_py():
+            return None
+        order[start:stop] = order[start:stop][places.to_numpy()]
+    return order
 
 
 def _telling_words(keys: pa.Array) -> np.ndarray | None:

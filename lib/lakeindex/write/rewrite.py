@@ -33,7 +33,7 @@ from lakeindex.write.base_file import FILE_NAME, EncodedFile, constant_column, f
 from lakeindex.write.bounded_groups import groups_within
 from lakeindex.write.file_parts import ForeignSlice, OldSlice, encoded_parts
 from lakeindex.write.keys.key_generators import KeySpec, PartitionKind
-from lakeindex.write.merge_rows import Changes
+from lakeindex.write.merge_rows import Changes, NewSlice
 from lakeindex.write.row_groups import DECODED_TIMES, Fresh, Patch, Recode, Rewrite, patched, recoded
 from lakeindex.write.single_columns import leaves
 
@@ -51,9 +51,18 @@ class NewFile:
     """
 
     def __init__(self, old: OldSlice | ForeignSlice | None, changes: Changes, rewrite: Rewrite) -> None:
-        self.work = _Work(old, changes, rewrite)
-        self.rows = sum(planned.rows for planned in self.work.plan)
+        self._make(work := _Work(old, changes, rewrite), sum(planned.rows for planned in work.plan))
+
+    def _make(self, work: _Work | _Made, rows: int) -> None:
+        self.work, self.rows = work, rows
         self._encoded: EncodedFile | None = None
+
+    @classmethod
+    def of_groups(cls, rewrite: Rewrite, groups: Sequence[GroupOf], entries: Mapping[str, str]) -> NewFile:
+        """A file of row groups that are made, all rows new; ``entries`` are its footer's about their keys."""
+        new = cls.__new__(cls)
+        new._make(_Made(rewrite, groups, entries), sum(group.rows for group in groups))
+        return new
 
     @property
     def encoded(self) -> EncodedFile:
@@ -87,7 +96,7 @@ def make_together(files: Iterable[NewFile]) -> None:
 
     What cannot be read is left to the making of each file, which says whose it is.
     """
-    works = [work for work in (file.work for file in files) if work.joins_others]
+    works = [file.work for file in files if isinstance(file.work, _Work) and file.work.joins_others]
     patches = [(work, number, patch) for work in works for number, patch in work.patches()]
     recodes = [(work, number, recode) for work in works for number, recode in work.recodes()]
     try:
@@ -98,6 +107,31 @@ def make_together(files: Iterable[NewFile]) -> None:
         work.fresh[number] = made
     for (work, number, _), some in zip(recodes, groups, strict=True):
         work.encoded[number] = some
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """One file whose row groups are made."""
+
+    rewrite: Rewrite
+    made: Sequence[GroupOf]
+    entries: Mapping[str, str]
+
+    @property
+    def new(self) -> NewSlice:
+        return self.rewrite.new
+
+    def is_copied(self, chunk: ChunkOf) -> bool:  # noqa: ARG002 - as of the others
+        return False
+
+    def shell(self) -> ParquetParts:
+        return _shell(self.rewrite.schema, self.rewrite.table_name, self.rewrite.config)
+
+    def key_entries(self) -> Mapping[str, str]:
+        return self.entries
+
+    def groups(self, shell: ParquetParts) -> Iterator[GroupOf]:  # noqa: ARG002 - as of the others
+        yield from self.made
 
 
 @dataclass(frozen=True, slots=True)

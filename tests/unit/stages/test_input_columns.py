@@ -20,7 +20,7 @@ from lakeindex.conductor.upsert import run_batch, run_stage
 from lakeindex.model import IndexType, Operation
 from lakeindex.pipeline import Stage, stages_for
 from lakeindex.run import chunks
-from lakeindex.run.chunks import InputChangedError
+from lakeindex.run.input_rows import InputChangedError
 from lakeindex.run.spec import RunSpec
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.tasks.memory_bound import BoundedCache

@@ -12,6 +12,7 @@ import pytest
 
 from lakeindex.errors import InputError, QuarantineExceededError, SchemaMismatchError
 from lakeindex.options.types import InputFormat, WriteConfig
+from lakeindex.run import input_rows
 from lakeindex.stages.stage_input import inputs
 from lakeindex.stages.stage_input import stage as stage_input
 from lakeindex.stages.stage_input import staged_rows as staging
@@ -234,9 +235,9 @@ def test_what_is_hidden_at_any_level_is_no_part_of_a_batch(tmp_path: Path) -> No
 
 
 def test_every_byte_of_a_large_file_is_in_its_digest() -> None:
-    store, size = MemoryStorage.named("large-inputs"), inputs._HASH_STEP_BYTES + 3
+    store, size = MemoryStorage.named("large-inputs"), input_rows._HASH_STEP_BYTES + 3
     files = {}
-    for at in (None, 0, inputs._HASH_STEP_BYTES - 1, inputs._HASH_STEP_BYTES, size - 1):
+    for at in (None, 0, input_rows._HASH_STEP_BYTES - 1, input_rows._HASH_STEP_BYTES, size - 1):
         data = bytearray(size)
         if at is not None:
             data[at] = 1

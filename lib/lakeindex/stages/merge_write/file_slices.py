@@ -74,6 +74,7 @@ class WriteTask:
         changes_path: where to leave what changes, for an index that stores locations; else None.
         part: of the file's rows, how many it may have in memory at once (:class:`~lakeindex.write.rewrite.Rewrite`).
         held_bytes: memory it will need, about (:mod:`lakeindex.tasks.memory_bound`).
+        are_addressed: the batch's rows stayed in its files.
     """
 
     spec: RunSpec
@@ -88,6 +89,7 @@ class WriteTask:
     changes_path: str | None = None
     part: float = ALL_IN_MEMORY
     held_bytes: int = 0
+    are_addressed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,7 @@ def write_files(tasks: tuple[WriteTask, ...]) -> tuple[WrittenFile, ...]:
     Their filters are left in the footer cache, so that the next look-up reads no footers. Files begin to go to disk
     while the next ones are made: the sync before the commit, which is the one that counts, finds little left to do.
     """
-    keeps = tasks[0].spec.config.footer_cache and index_for(tasks[0].facts.index).needs_footers
+    keeps = keeps_filters(tasks[0])
     footers: list[tuple[BaseFile, Footer]] = []
     store = storage_at(tasks[0].spec.table_uri)
     written: list[WrittenFile] = []
@@ -177,14 +179,24 @@ def write_files(tasks: tuple[WriteTask, ...]) -> tuple[WrittenFile, ...]:
                 if is_near and sum(file.size_bytes for file in waiting) >= _SYNC_BYTES:
                     pool.submit(store.sync, [file.path for file in waiting])
                     waiting = []
-    if not keeps:
-        return tuple(written)
+    return with_filters(store, written, footers) if keeps else tuple(written)
+
+
+def keeps_filters(task: WriteTask) -> bool:
+    """Whether filters of new files are left for the next look-up."""
+    return task.spec.config.footer_cache and index_for(task.facts.index).needs_footers
+
+
+def with_filters(
+    store: Storage, written: Sequence[WrittenFile], footers: Sequence[tuple[BaseFile, Footer]]
+) -> tuple[WrittenFile, ...]:
+    """What was written, with what to put into the footer cache."""
     entries = {e.path: e for e in FooterCache(store).keep_filters(footers)}
     return tuple(replace(one, cached=entries.get(one.file.path)) for one in written)
 
 
 @dataclass(frozen=True, slots=True)
-class _Slice:
+class FileSlice:
     """A slice that is going to be written: of what, and the keys that leave it."""
 
     task: WriteTask
@@ -217,22 +229,22 @@ def _write_together(
         InvariantError: the merged rows are not what the plan says.
     """
     started = time.perf_counter()
-    slices = _with_rows([_slice_of(store, task, lists) for task in tasks])
+    slices = _with_rows([slice_of(store, task, lists) for task in tasks])
     files = [one.new_file() for one in slices]
     if len(files) > 1:
         make_together(files)
     shared = (time.perf_counter() - started) / len(files)
     for one, new in zip(slices, files, strict=True):
-        yield _write_slice(store, one, new, shared), new.encoded
+        yield write_slice(store, one, new, shared), new.encoded
 
 
-def _slice_of(store: Storage, task: WriteTask, lists: Lists) -> _Slice:
+def slice_of(store: Storage, task: WriteTask, lists: Lists) -> FileSlice:
     rewrite = _rewrite_of(task)
     old = None if task.old is None else _open_slice(store, task.old, rewrite)
-    return _Slice(task, rewrite, old, *_changes(task, lists, None if old is None else old.row_group_starts))
+    return FileSlice(task, rewrite, old, *_changes(task, lists, None if old is None else old.row_group_starts))
 
 
-def _with_rows(slices: Sequence[_Slice]) -> list[_Slice]:
+def _with_rows(slices: Sequence[FileSlice]) -> list[FileSlice]:
     """The same, with the rows of the batch, if files are made as a whole; else rows are read where they are sliced."""
     whole = [one for one in slices if one.rewrite.part >= 1]
     both = [rows for one in whole for rows in (one.changes.updates, one.changes.inserts)]
@@ -247,7 +259,7 @@ def _with_rows(slices: Sequence[_Slice]) -> list[_Slice]:
     ]
 
 
-def _write_slice(store: Storage, slice_: _Slice, new: NewFile, shared: float) -> WrittenFile:
+def write_slice(store: Storage, slice_: FileSlice, new: NewFile, shared: float) -> WrittenFile:
     """Write one; ``shared``: its part of the time that preparing several has taken."""
     started = time.perf_counter()
     task, changes = slice_.task, slice_.changes
@@ -378,7 +390,7 @@ def _inserts(task: WriteTask, lists: Lists) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _empty_rows(task: WriteTask, folder: RunFolder) -> pa.Table:
-    if task.chunks:
+    if task.chunks and not task.are_addressed:
         return chunk_columns(folder, next(iter(task.chunks.values())), None).slice(0, 0)
     return pa.table(
         [pa.array([], pa.string()), *(pa.array([], f.type) for f in task.facts.staged)],

@@ -38,9 +38,10 @@ from lakeindex.index.registry import index_for
 from lakeindex.model import BaseFile, IndexType
 from lakeindex.pipeline import KEPT_TABLE, STAGED_OP, STAGED_PARTITION, Stage
 from lakeindex.run.checkpoints import LookedUp, Manifest, OutOfDateError, Part, digest_of_text
-from lakeindex.run.chunks import Chunk, chunk_columns, chunks_of, same_columns, without_repeated
+from lakeindex.run.chunks import Chunk, chunk_columns, chunks_of, rows_of_input, same_columns, without_repeated
 from lakeindex.run.feeds import mark_applied
 from lakeindex.run.index.sessions import session_for
+from lakeindex.run.input_rows import INPUT_ROWS_TABLE
 from lakeindex.run.lookup_files import LookupFile
 from lakeindex.run.replaced import ids_by_partition
 from lakeindex.run.spec import BoundTable, RunSpec, TableFacts, conditions_of, run_folder
@@ -56,6 +57,7 @@ from lakeindex.stages.merge_write.file_slices import (
     write_files,
     write_stat,
 )
+from lakeindex.stages.merge_write.loading import Load, rows_at_once, write_load
 from lakeindex.stages.merge_write.planning import (
     MergePlan,
     PlannedMerge,
@@ -290,7 +292,10 @@ class MergeAttempt:
         if not plan.slices and not planned.replaced.files:
             return merged
         near = self._writer(plan)
-        tasks = self._write_tasks(merged, near.slots)
+        load = self._load_of(planned)
+        tasks = self._write_tasks(merged, near.slots, load)
+        if load is not None:
+            return replace(merged, written=tuple(write_load(tasks, load, self._runner)))
         costs = [_write_cost(s.old.size_bytes if s.old else 0, self._staged_bytes(s)) for s in plan.slices]
         packs = [tuple(tasks[i] for i in numbers) for numbers in pack(costs, near.slots * _PACKS_A_SLOT)]
         results = run_tasks(near, write_files, packs, "merge write: rewrite and create base files")
@@ -302,14 +307,29 @@ class MergeAttempt:
         work = sum((s.old.size_bytes if s.old else 0) + self._staged_bytes(s) for s in plan.slices)
         return for_work(self._runner, work, self._spec.config, len(plan.slices))
 
-    def _write_tasks(self, merged: _Merged, slots: int) -> list[WriteTask]:
+    def _load_of(self, planned: PlannedMerge) -> Load | None:
+        """Where the rows of a load are, if all of them stayed in files that this process reads."""
+        parts = self._looked_up.staged.parts(INPUT_ROWS_TABLE)
+        is_near = self._runner.nearby() is self._runner
+        if not parts or not is_near or planned.found or any(one.old is not None for one in planned.plan.slices):
+            return None
+        counters = self._looked_up.staged.counters
+        encoded = int(counters["staged_column_bytes"]) / max(int(counters["rows_out"]), 1) + _META_BYTES
+        rows = rows_of_input(self._folder, parts[0])
+        return Load(rows, rows_at_once(rows, current_bound(), self._runner.slots, encoded))
+
+    def _write_tasks(self, merged: _Merged, slots: int, load: Load | None) -> list[WriteTask]:
         plan, gone = merged.planned.plan, merged.planned.replaced
         share = current_bound() // slots
         sizes = [(s.old.size_bytes if s.old else 0, self._staged_bytes(s)) for s in plan.slices]
         needs = [write_bytes(*size) for size in sizes]
         # How rows are cut into row groups depends on it, so it is part of the plan:
         # a retry with another bound has other names.
-        parts = [write_part(share, *size) for size in sizes]
+        limit = self._spec.config.row_group_rows
+        parts = [
+            write_part(share, *size) if load is None else load.part(one.inserts, limit)
+            for one, size in zip(plan.slices, sizes, strict=True)
+        ]
         replacing = (str(self._spec.operation), tuple(f.path for f in gone.files)) if gone.is_replacing else ()
         function = self._spec.merge_function
         merging = () if function is None else (function.name,)
@@ -342,6 +362,7 @@ class MergeAttempt:
                 f"{self._attempt}/delta/{number:05d}.parquet" if self._index.keeps_changes else None,
                 part,
                 min(need, share),
+                are_addressed=bool(self._looked_up.staged.parts(INPUT_ROWS_TABLE)),
             )
             for number, (planned, file, part, need) in enumerate(
                 zip(plan.slices, run_plan.files, parts, needs, strict=True)

@@ -62,7 +62,7 @@ def read_pieces(
     """
     try:
         for piece in _pieces(split, schema, wanted, limit, content, csv, known_only=known_only):
-            _check_values(piece)
+            check_values(piece)
             yield piece
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise unreadable(split.file, error) from error
@@ -118,7 +118,7 @@ def read_columns(file: InputFile, schema: pa.Schema, wanted: InputFormat, csv: C
         raise unreadable(file, error) from error
 
 
-def _check_values(piece: pa.Table) -> None:
+def check_values(piece: pa.Table) -> None:
     """Readers of Parquet and Arrow files do not look whether a text is UTF-8.
 
     Raises:
@@ -171,26 +171,27 @@ def _is_whole(split: Split, limit: int) -> bool:
 
 def _parquet(split: Split, limit: int, content: bytes | None) -> Iterator[pa.Table]:
     file, store = split.file, storage_at(split.file.root)
-    is_small = split.decoded_bytes <= limit
+    is_small, columns = split.decoded_bytes <= limit, split.columns
     if _is_whole(split, limit):
-        yield pq.ParquetFile(pa.BufferReader(store.read(file.path) if content is None else content)).read()
+        yield pq.ParquetFile(pa.BufferReader(store.read(file.path) if content is None else content)).read(columns)
         return
     source = StorageFile(store, file.path, file.size_bytes)
     metadata = pq.ParquetFile(source).metadata
     groups = range(split.first_row_group, split.last_row_group or metadata.num_row_groups)
     if is_small:
-        yield pq.ParquetFile(source, metadata=metadata, pre_buffer=True).read_row_groups(list(groups))
+        yield pq.ParquetFile(source, metadata=metadata, pre_buffer=True).read_row_groups(list(groups), columns)
         return
     largest = max((_compressed(metadata.row_group(g)) for g in groups), default=0)
     # A row group is fetched as a whole if there is room for it, else page by page.
     how = {"pre_buffer": True} if largest <= limit else {"pre_buffer": False, "buffer_size": _PAGE_BUFFER}
     reader = pq.ParquetFile(source, metadata=metadata, **how)
-    yield reader.schema_arrow.empty_table()
+    empty = reader.schema_arrow.empty_table()
+    yield empty if columns is None else empty.select([name for name in empty.column_names if name in columns])
     for group in groups:
         facts = metadata.row_group(group)
         row_bytes = max(facts.total_byte_size // max(facts.num_rows, 1), 1)
         rows = min(max(limit // (4 * row_bytes), 1), _BATCH_ROWS)
-        for batch in reader.iter_batches(batch_size=rows, row_groups=[group]):
+        for batch in reader.iter_batches(batch_size=rows, row_groups=[group], columns=columns):
             yield pa.Table.from_batches([batch])
 
 

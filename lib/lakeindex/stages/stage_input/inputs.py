@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from lakeindex.errors import InputError, first_line
 from lakeindex.options.types import InputFormat, WriteConfig
+from lakeindex.run.input_rows import KeyedFile, hash_content
 from lakeindex.storage import is_on_this_machine
 from lakeindex.storage.port import ObjectMeta
 from lakeindex.storage.storage_file import StorageFile
@@ -29,7 +30,6 @@ _PATHS_HINT = (
     "give files, folders of files, or a * pattern; a list of texts names files: "
     "rows, and keys to delete, are given as columns, for example pyarrow.table({'id': ['a', 'b']})"
 )
-_HASH_STEP_BYTES = 16 * 1024 * 1024
 _SETTLED_MS = 2000
 """A file that was written less long ago may be written again at the same time, as its file system tells time."""
 _PACKED_FACTOR = 5
@@ -74,6 +74,7 @@ class Split:
         first_row: row of the file that it begins with.
         bytes: its bytes in the file.
         decoded_bytes: about what its rows take in memory.
+        columns: of a Parquet file, the columns that are read; None: all.
     """
 
     file: InputFile
@@ -82,6 +83,7 @@ class Split:
     first_row: int = 0
     bytes: int = 0
     decoded_bytes: int = 0
+    columns: list[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,11 +245,7 @@ def content_digest(found: FoundInputs, runner: Runner, config: WriteConfig) -> s
 
 
 def hash_file(file: InputFile) -> str:
-    store = storage_at(file.root)
-    hasher = mmh3.mmh3_x64_128()
-    for start in range(0, max(file.size_bytes, 1), _HASH_STEP_BYTES):
-        hasher.update(store.read_range(file.path, start, min(_HASH_STEP_BYTES, file.size_bytes - start)))
-    return str(hasher.digest().hex())
+    return hash_content(file.root, file.path, file.size_bytes)
 
 
 def split_inputs(files: Sequence[InputFile], wanted: InputFormat) -> list[Split]:
@@ -289,7 +287,7 @@ def _decoded_bytes(file: InputFile, kind: InputFormat | None) -> int:
     return file.size_bytes * packed * (1 if kind is InputFormat.PARQUET else _PLAIN_FACTOR)
 
 
-def unreadable(file: InputFile, error: Exception) -> InputError:
+def unreadable(file: InputFile | KeyedFile, error: Exception) -> InputError:
     return InputError(
         f"input {file.display!r} cannot be read: {first_line(error)}",
         culprit=file.display,

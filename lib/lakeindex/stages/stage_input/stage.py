@@ -29,8 +29,10 @@ from lakeindex.options.types import PLAIN_CSV, InputFormat
 from lakeindex.pipeline import CHUNKS, OP_DELETE, OP_UPSERT, REASON, STAGED_KEY, STAGED_OP, STAGED_PARTITION, Stage
 from lakeindex.run.checkpoints import Manifest, Part, digest_of, digest_of_text, table_of
 from lakeindex.run.chunks import InputColumns, are_handed_over
+from lakeindex.run.input_rows import ADDRESS_SHIFT, INPUT_ROWS_TABLE
 from lakeindex.run.replaced import PARTITIONS_FACT
 from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, event_time_mark, is_chosen, run_folder, stored_keys
+from lakeindex.stages.stage_input.addressed import Addressed, addressed
 from lakeindex.stages.stage_input.batch_columns import (
     batch_columns,
     batch_pieces,
@@ -43,6 +45,7 @@ from lakeindex.stages.stage_input.batch_columns import (
 )
 from lakeindex.stages.stage_input.input_pieces import content_of
 from lakeindex.stages.stage_input.inputs import (
+    FoundInputs,
     Split,
     content_digest,
     find_batch,
@@ -153,17 +156,21 @@ _BUCKET_BYTES = 256 * 1024 * 1024
 _PARALLEL_BYTES = 8 * 1024 * 1024
 """A bucket for parallel sorting has at least so many bytes of input."""
 _BUCKETS_A_SLOT = 4
+_KEYS_BYTES = 128 * 1024 * 1024
+"""Most bytes of keys of a bucket without rows."""
+_ADDRESS_BYTES = 48
+"""Of a row that is keyed and not copied, beside its key."""
 _PACK_BYTES = 16 * 1024 * 1024
 """Splits are keyed together up to about so many bytes: a task of Spark's costs as much as a small one."""
 _PACKS_A_SLOT = 4
-_ARRIVAL_SHIFT = 40
+
 _REASONS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class KeyTask:
     """Read one split; scatter its rows, or stage them if the split ``is_apart``: no other holds a key of its. If its
-    file ``stays``, columns that it holds as they are stored are not copied.
+    file ``stays``, columns that it holds as they are stored are not copied; none but the key's if it is ``addressed``.
     """
 
     spec: RunSpec
@@ -174,6 +181,7 @@ class KeyTask:
     folder: str
     is_apart: bool
     stays: bool = False
+    addressed: Addressed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +218,7 @@ class SortTask:
     pieces: tuple[Piece, ...]
     cut: Cut
     folder: str
+    addressed: Addressed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +251,8 @@ class _Built:
         return True
 
 
+FILES_FACT = "input_files"
+"""What the manifest calls the digest of the files, as they are on their store, in which the batch's rows stay."""
 SCHEMA_FACT = "schema"
 """What the manifest calls the digest of the columns that the batch was staged with."""
 
@@ -250,8 +261,11 @@ def schema_digest(facts: TableFacts) -> str:
     return digest_of_text(facts.schema.to_string())
 
 
-def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
+def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner, *, loads: bool = False) -> Manifest:
     """Run the stage, or take over its checkpoint if it is whole and was made from the same input and options.
+
+    Args:
+        loads: all rows will go into new files: they may stay where they are until these are made.
 
     Raises:
         InputError: missing, unreadable or unfit input, or one that was changed while it was read.
@@ -275,11 +289,11 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
     )  # fmt: skip
     folder = run_folder(spec)
     done = folder.read_manifest(Stage.STAGE_INPUT)
-    if done is not None and done.basis == basis and folder.is_whole(done):
+    if done is not None and done.basis == basis and folder.is_whole(done) and _is_where_it_was(done, found):
         _check_quarantine(done, spec)
         return done
     content = content_digest(found, runner, config)
-    manifest = _build(spec, facts, runner, split_inputs(found.files, config.input_format), basis, content)
+    manifest = _build(_Input(spec, facts, found, loads=loads), runner, basis, content)
     found.check_unchanged(spec.batch_id)
     more: dict[str, Any] = columns_text(columns, facts) | {
         "index_type": facts.index_type.value,
@@ -291,19 +305,60 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
     return manifest
 
 
-def _build(spec: RunSpec, facts: TableFacts, runner: Runner, splits: list[Split], basis: str, digest: str) -> Manifest:
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """A batch that is to be staged."""
+
+    spec: RunSpec
+    facts: TableFacts
+    found: FoundInputs
+    loads: bool
+
+
+def _is_where_it_was(done: Manifest, found: FoundInputs) -> bool:
+    """Whether rows that were not copied are where the checkpoint says: the batch may lie elsewhere meanwhile."""
+    return done.facts.get(FILES_FACT) in (None, digest_of_text(*found.files))
+
+
+def _build(batch: _Input, runner: Runner, basis: str, digest: str) -> Manifest:
+    spec, facts, found = batch.spec, batch.facts, batch.found
+    splits = split_inputs(found.files, spec.config.input_format)
     # All stages run in this process, which reads the batch's files: no task elsewhere, no job of tomorrow's.
     stay = are_handed_over() and runner.nearby() is runner
     runner = for_work(runner, sum(s.bytes for s in splits), spec.config)
-    built = _keyed_and_sorted(spec, facts, runner, splits, _unscattered_splits(spec, facts, runner, splits), stay=stay)
-    if not built.is_apart():
-        built = _keyed_and_sorted(spec, facts, runner, splits, frozenset(), stay=stay)
+    there = addressed(spec, facts, found, splits) if stay and batch.loads and splits else None
+    if there is not None:
+        built = _keyed_and_sorted(spec, facts, runner, splits, frozenset(), stay=stay, there=there)
+        if there.columns is not None and any(result.quarantined for result in built.keyed):
+            there = replace(there, columns=None)  # a bad row is set aside with all its columns
+            built = _keyed_and_sorted(spec, facts, runner, splits, frozenset(), stay=stay, there=there)
+    else:
+        apart = _unscattered_splits(spec, facts, runner, splits)
+        built = _keyed_and_sorted(spec, facts, runner, splits, apart, stay=stay)
+        if not built.is_apart():
+            built = _keyed_and_sorted(spec, facts, runner, splits, frozenset(), stay=stay)
     manifest = _manifest(spec, facts, built, basis, digest)
+    if there is not None:
+        manifest = _with_addresses(manifest, there, found)
     store = run_folder(spec).store
     written = (p for result in built.keyed for p in result.pieces if isinstance(p, SpilledPiece))
     for path in sorted({piece.path for piece in written}):
         store.delete(path)
     return manifest
+
+
+def _with_addresses(manifest: Manifest, there: Addressed, found: FoundInputs) -> Manifest:
+    rows = int(manifest.counters["rows_out"])
+    sizes = {
+        "staged_column_bytes": int(there.column_bytes * rows),
+        "staged_bytes": int(there.decoded_bytes * rows),
+    }
+    return replace(
+        manifest,
+        tables={**manifest.tables, INPUT_ROWS_TABLE: (there.part,)},
+        counters={**manifest.counters, **sizes},
+        facts={**manifest.facts, FILES_FACT: digest_of_text(*found.files)},
+    )
 
 
 def _unscattered_splits(spec: RunSpec, facts: TableFacts, runner: Runner, splits: Sequence[Split]) -> frozenset[int]:
@@ -316,15 +371,25 @@ def _unscattered_splits(spec: RunSpec, facts: TableFacts, runner: Runner, splits
 
 
 def _keyed_and_sorted(
-    spec: RunSpec, facts: TableFacts, runner: Runner, splits: Sequence[Split], apart: frozenset[int], *, stay: bool
+    spec: RunSpec,
+    facts: TableFacts,
+    runner: Runner,
+    splits: Sequence[Split],
+    apart: frozenset[int],
+    *,
+    stay: bool,
+    there: Addressed | None = None,
 ) -> _Built:
-    """Both maps; splits that are not ``apart`` are scattered. ``stay``: whether all tasks of the run are in this
-    process, and files of the batch are there later.
+    """Both maps; splits that are not ``apart`` are scattered.
+
+    Args:
+        stay: whether all tasks of the run are in this process, and files of the batch are there later.
+        there: of a batch that stays in its files.
     """
     folder = run_folder(spec).new_attempt(Stage.STAGE_INPUT)
     scattered = [split for number, split in enumerate(splits) if number not in apart]
-    scatter = _scatter_of(scattered or splits, runner.slots, facts)
-    tasks = [KeyTask(spec, facts, s, i, scatter, folder, i in apart, stay) for i, s in enumerate(splits)]
+    scatter = _scatter_of(scattered or splits, runner.slots, facts, there)
+    tasks = [KeyTask(spec, facts, s, i, scatter, folder, i in apart, stay, there) for i, s in enumerate(splits)]
     numbers = _packed([s.bytes for s in splits], runner.slots)
     packs = [tuple(tasks[i] for i in mine) for mine in numbers]
     with pieces_held(bucket_bytes(current_bound())) if stay else nullcontext():
@@ -333,6 +398,7 @@ def _keyed_and_sorted(
         done = [of_split[number] for number in range(len(splits))]
         pieces = [piece for result, _ in done for piece in result.pieces]
         sorts = _sort_tasks(spec, facts, pieces, scatter.buckets, folder, runner.slots)
+        sorts = [replace(task, addressed=there) for task in sorts]
         results = run_tasks(runner, sort_bucket, sorts, "stage input: combine duplicates, sort")
     whole = [staged for _, staged in done if staged.chunks]
     whole.sort(key=lambda staged: staged.chunks[0].first)
@@ -345,7 +411,7 @@ def _packed(sizes: Sequence[int], slots: int) -> list[list[int]]:
     return pack([float(size) for size in sizes], slots * rounds)
 
 
-def _scatter_of(splits: Sequence[Split], slots: int, facts: TableFacts) -> Scatter:
+def _scatter_of(splits: Sequence[Split], slots: int, facts: TableFacts, there: Addressed | None = None) -> Scatter:
     """Buckets small enough to be sorted at once, and enough of them for all slots.
 
     The latter go by partition: chunks of a partition stay sorted one behind the other,
@@ -353,8 +419,12 @@ def _scatter_of(splits: Sequence[Split], slots: int, facts: TableFacts) -> Scatt
     """
     size = sum(s.bytes for s in splits)
     most = bucket_bytes(current_bound() // slots)
-    buckets = max(1, -(-size // _BUCKET_BYTES), -(-sum(s.decoded_bytes for s in splits) // most))
     wanted = min(size // _PARALLEL_BYTES, _BUCKETS_A_SLOT * slots)
+    if there is not None:  # nothing but keys: they are sorted as they are placed
+        keys = int(there.rows * (there.key_bytes + _ADDRESS_BYTES))
+        buckets = max(1, wanted, -(-keys // min(most, _KEYS_BYTES)))
+        return Scatter(buckets, facts.is_global, by_partition=not facts.is_global)
+    buckets = max(1, -(-size // _BUCKET_BYTES), -(-sum(s.decoded_bytes for s in splits) // most))
     if facts.is_global or buckets >= wanted:
         return Scatter(buckets, facts.is_global)
     return Scatter(wanted, facts.is_global, by_partition=True)
@@ -465,7 +535,8 @@ def _spilled(task: KeyTask, pieces: Iterator[tuple[pa.Table, KeyResult]]) -> Key
 def sort_bucket(task: SortTask) -> Staged:
     """Join a bucket's pieces, combine duplicates, sort, write staged files."""
     rows = read_spilled(run_folder(task.spec), task.pieces, task.cut, is_global=task.facts.is_global)
-    return stage_rows(task.spec, task.facts, task.name, task.folder, rows)
+    there = None if task.addressed is None else task.addressed.part
+    return stage_rows(task.spec, task.facts, task.name, task.folder, rows, there)
 
 
 class _Keying:
@@ -486,7 +557,9 @@ class _Keying:
         """
         task, first = self._task, 0
         limit = piece_bytes(current_share())
-        batches = batch_pieces(task.spec, task.facts, task.split, limit, content)
+        columns = None if task.addressed is None else task.addressed.columns
+        split = task.split if columns is None else replace(task.split, columns=list(columns))
+        batches = batch_pieces(task.spec, task.facts, split, limit, content)
         for number, batch in enumerate(batches):
             if is_chosen(task.spec.run_id, task.split.file.path):
                 yield self._chosen(batch, first)
@@ -513,7 +586,7 @@ class _Keying:
 
     def _arrival(self, first: int, rows: int) -> pa.Array:
         numbers = np.arange(first, first + rows, dtype=np.int64)
-        return pa.array((np.int64(self._task.ordinal) << _ARRIVAL_SHIFT) + numbers)
+        return pa.array((np.int64(self._task.ordinal) << ADDRESS_SHIFT) + numbers)
 
     def _keyed(self, batch: pa.Table, number: int, first: int) -> tuple[pa.Table, KeyResult]:
         task = self._task
@@ -529,6 +602,8 @@ class _Keying:
             batch = batch.select([name for name in batch.column_names if name.lower() in alike])
         absent, stored, mark = may_lack(facts, task.spec.config), facts.before or facts.schema, facts.delete_mark
         columns = columns_to_stage(facts)
+        if task.addressed is not None and task.addressed.columns is not None:
+            columns = pa.schema([columns.field(name) for name in task.addressed.columns])
         fitted = fit_batch(batch, columns, only=only, may_lack=absent, stored=stored, delete_mark=mark, lacking=lacking)
         kinds = {field.name: field.type for field in batch.schema}
         self.unchanged = tuple(field.name for field in fitted.columns.schema if kinds.get(field.name) == field.type)
@@ -543,6 +618,8 @@ class _Keying:
         bad = problem.is_valid()
         count = pc.sum(bad).as_py() or 0
         digest = rows_digest(task.spec, fitted, bad_values)
+        if task.addressed is not None:
+            rows = rows.select([STAGED_PARTITION, STAGED_KEY, STAGED_OP, *facts.event_time_fields, ARRIVAL])
         if not count:
             return rows, KeyResult(batch.num_rows, digest=digest)
         name = f"{task.ordinal:05d}-{number:05d}" if number else f"{task.ordinal:05d}"

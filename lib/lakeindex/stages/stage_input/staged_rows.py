@@ -28,14 +28,15 @@ from lakeindex.model import Change, Operation
 from lakeindex.options.types import StagedCodec, WriteConfig
 from lakeindex.pipeline import OP_DELETE, STAGED_KEY, STAGED_OP, STAGED_PARTITION
 from lakeindex.run.checkpoints import CheckpointError, Part, RunFolder, digest_of, own_name
-from lakeindex.run.chunks import InputColumns, remember_chunks, same_columns, without_repeated
+from lakeindex.run.chunks import InputColumns, remember_chunks, same_columns, with_addresses, without_repeated
+from lakeindex.run.input_rows import ADDRESS
 from lakeindex.run.replaced import WITH_PARTITIONS
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.storage import is_on_this_machine
 from lakeindex.tasks.memory_bound import chunk_bytes, current_share
 from lakeindex.write.base_file import dictionaries_for, parquet_writer
 from lakeindex.write.bounded_groups import groups_within
-from lakeindex.write.combine import Combining, combine_and_sort, combine_with_stored
+from lakeindex.write.combine import ARRIVAL, Combining, combine_and_sort, combine_with_stored
 from lakeindex.write.merge_rows import UpdateRule
 
 
@@ -256,17 +257,29 @@ def combining_of(spec: RunSpec, facts: TableFacts) -> Combining:
 
 
 def stage_rows(
-    spec: RunSpec, facts: TableFacts, name: str, folder: str, rows: pa.Table, of_input: InputColumns | None = None
+    spec: RunSpec,
+    facts: TableFacts,
+    name: str,
+    folder: str,
+    rows: pa.Table,
+    of_input: InputColumns | Part | None = None,
 ) -> Staged:
-    """Keep the winner of each key, sort, write staged files ``folder/staged/name*.parquet``; columns ``of_input``, a
-    file with these rows, are not written if they are in its order.
+    """Keep the winner of each key, sort, write staged files ``folder/staged/name*.parquet``.
+
+    Args:
+        of_input: columns of a file with these rows, which are not written if they are in its order; or, if rows have
+            nothing but keys and what orders them, where they are: then their addresses are written.
     """
     combining = combine_with_stored if spec.change is Change.REPLACE else combine_and_sort
+    if isinstance(of_input, Part):
+        rows = rows.append_column(ADDRESS, rows.column(ARRIVAL))
     sorted_rows = combining(rows, combining_of(spec, facts))
     if sorted_rows.combined:
         refuse_doubled(spec, facts, rows)
     combined, rows = sorted_rows.combined, sorted_rows.rows
-    if not sorted_rows.as_they_came:
+    if isinstance(of_input, Part):
+        rows = rows.select([STAGED_PARTITION, STAGED_KEY, STAGED_OP, ADDRESS])
+    elif not sorted_rows.as_they_came:
         of_input = None
     del sorted_rows
     if not rows.num_rows:
@@ -280,7 +293,7 @@ def stage_rows(
     rows_of_a_file = max(_STAGED_BYTES * rows.num_rows // max(rows.nbytes, 1), 1)
     for number, bounds in enumerate(groups_within(bounds_of_chunks, lambda b: b[1] - b[0], rows_of_a_file)):
         path = f"{folder}/staged/{name}-{number:03d}.parquet" if number else f"{folder}/staged/{name}.parquet"
-        mine = None if of_input is None else replace(of_input, first_row=bounds[0][0])
+        mine = replace(of_input, first_row=bounds[0][0]) if isinstance(of_input, InputColumns) else of_input
         file = _staged_file(spec, facts, path, rows, bounds, mine)
         result = replace(
             result,
@@ -318,21 +331,26 @@ def _staged_file(
     path: str,
     rows: pa.Table,
     bounds: Sequence[tuple[int, int]],
-    of_input: InputColumns | None,
+    of_input: InputColumns | Part | None,
 ) -> Staged:
     sink = pa.BufferOutputStream()
     keys = one_array(rows.column(STAGED_KEY))
     partitions = one_array(rows.column(STAGED_PARTITION))
     chunks, kept = [], []
-    same = same_columns(rows, _keyed_by(facts))
-    stored = without_repeated(rows, same, of_input)
+    is_addressed = isinstance(of_input, Part)
+    same = same_columns(rows, {} if is_addressed else _keyed_by(facts))
+    stored = with_addresses(rows, of_input) if isinstance(of_input, Part) else without_repeated(rows, same, of_input)
     dictionaries, names = dictionaries_for(rows), frozenset(stored.column_names)
+    encoding = {}
+    if is_addressed:  # texts that are sorted begin like those before them
+        dictionaries, encoding = [STAGED_PARTITION], {STAGED_KEY: "DELTA_BYTE_ARRAY"}
     # Without statistics: the ends of a chunk's keys are kept beside it.
     with pq.ParquetWriter(
         sink,
         stored.schema,
         compression=_compression(spec),
         use_dictionary=[name for name in dictionaries if name in names],
+        column_encoding=encoding or None,
         write_statistics=False,
     ) as writer:
         for group, (start, stop) in enumerate(bounds):
@@ -346,7 +364,8 @@ def _staged_file(
     remember_chunks(part, kept, same)
     mine = rows.slice(bounds[0][0], bounds[-1][1] - bounds[0][0])
     placed = tuple(replace(chunk, path=part.path) for chunk in chunks)
-    return Staged((part,), placed, column_bytes=_column_bytes(mine, facts, spec.config, dictionaries))
+    size = 0 if is_addressed else column_bytes(mine, facts, spec.config, dictionaries)
+    return Staged((part,), placed, column_bytes=size)
 
 
 def _keyed_by(facts: TableFacts) -> Mapping[str, str]:
@@ -381,7 +400,7 @@ def _compression(spec: RunSpec) -> str:
     return "none" if codec is StagedCodec.UNCOMPRESSED else codec.value
 
 
-def _column_bytes(rows: pa.Table, facts: TableFacts, config: WriteConfig, dictionaries: Sequence[str]) -> int:
+def column_bytes(rows: pa.Table, facts: TableFacts, config: WriteConfig, dictionaries: Sequence[str]) -> int:
     """About what the table's columns and the key of these rows take in a base file, by encoding some of the rows."""
     names = {STAGED_KEY, *facts.schema.names}.intersection(rows.column_names)
     wanted = rows.select([name for name in rows.column_names if name in names])

@@ -149,7 +149,7 @@ def fit_batch(
         if field.name not in names:
             arrays.append(pa.chunked_array([nulls_of(rows, field.type)]))
             continue
-        column = _cast(batch.column(field.name), field)
+        column = fit_column(batch.column(field.name), field)
         arrays.append(column)
         if not field.nullable and column.null_count:
             reason = pa.scalar(f"column {field.name!r} must not be null")
@@ -205,7 +205,8 @@ def _check_names(
         )
 
 
-def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+def fit_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """A column of a batch in the type that it has in the table. Raises: SchemaMismatchError: it loses something."""
     fitted = _converted(column, field.with_type(with_nulls(field.type)))
     problem = null_problem(fitted, field.type)
     if problem is not None:

@@ -1,0 +1,311 @@
+"""Rows of a batch that stay in its Parquet files: a checkpoint holds their keys and *addresses*, and whoever needs
+their other columns takes these from the files.
+
+An address is a number: the split that a row was read in, and its place there (:data:`ADDRESS`). Columns are read one at
+a time, each row group once, whatever order the rows are wanted in.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import mmh3
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeindex.errors import InputError, ObjectNotFoundError, first_line
+from lakeindex.hashing.arrow import one_array
+from lakeindex.showing.json_values import json_of
+from lakeindex.storage.storage_file import StorageFile
+from lakeindex.tasks.stores import storage_at
+from lakeindex.write.single_columns import nulls_of
+from lakeindex.write.types.schema_fit import fit_column
+
+ADDRESS: Final = "_li_address"
+"""Staged column, int64: the number of the row's split above :data:`ADDRESS_SHIFT` bits, its row of the split below."""
+ADDRESS_SHIFT: Final = 40
+INPUT_ROWS_TABLE: Final = "input_rows"
+"""What the manifest of stage 1 calls the :class:`InputRows` of a batch that stays in its files."""
+_HASH_STEP_BYTES: Final = 16 * 1024 * 1024
+_SMALL_DICTIONARY: Final = 64 * 1024
+_LARGEST_DICTIONARIES: Final = 16 * 1024 * 1024
+"""Of all row groups: dictionaries that have more bytes are not joined."""
+_LARGEST_JOINED: Final = 1024 * 1024 * 1024
+"""A column of more bytes is not joined: Arrow's texts have offsets of 32 bits."""
+
+
+class InputChangedError(InputError):
+    """A file of the batch is not what it was when its keys were computed. The run is that of what it was."""
+
+
+def input_changed(root: str, path: str, how: str) -> InputChangedError:
+    display = _display(root, path)
+    return InputChangedError(
+        f"input {display!r} {how} since its keys were computed",
+        culprit=display,
+        hint="nothing was published: put the file back as it was, or run the batch again, as it is now",
+    )
+
+
+def _display(root: str, path: str) -> str:
+    return f"{root.rstrip('/')}/{path}"
+
+
+def hash_content(root: str, path: str, size_bytes: int) -> str:
+    """Digest of a file's bytes, which are read step by step."""
+    store, hasher = storage_at(root), mmh3.mmh3_x64_128()
+    for start in range(0, max(size_bytes, 1), _HASH_STEP_BYTES):
+        hasher.update(store.read_range(path, start, min(_HASH_STEP_BYTES, size_bytes - start)))
+    return str(hasher.digest().hex())
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedFile:
+    """A Parquet file of the batch as it was when it was keyed; ``digest`` is :func:`hash_content` of it."""
+
+    root: str
+    path: str
+    size_bytes: int
+    etag: str | None
+    digest: str
+
+    def check_unchanged(self) -> None:
+        """Make sure that its bytes are those that were keyed. Raises: InputChangedError: it is gone, or has others."""
+        try:
+            same = hash_content(self.root, self.path, self.size_bytes) == self.digest
+            now = storage_at(self.root).head(self.path)
+        except ObjectNotFoundError as error:
+            raise input_changed(self.root, self.path, "is gone") from error
+        except (OSError, ValueError):  # it became shorter
+            same = False
+        if not same or now.size_bytes != self.size_bytes:
+            raise input_changed(self.root, self.path, "has changed")
+
+    @property
+    def display(self) -> str:
+        return _display(self.root, self.path)
+
+    def reader(self, **how: Any) -> pq.ParquetFile:
+        return pq.ParquetFile(StorageFile(storage_at(self.root), self.path, self.size_bytes), **how)
+
+
+@lru_cache(maxsize=64)
+def _footer(file: KeyedFile) -> pq.FileMetaData:
+    return file.reader().metadata
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """Rows of the batch: a row group of one of its files (by number), and the address of its first row."""
+
+    file: int
+    number: int
+    address: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class InputRows:
+    """The rows of a batch, where they are.
+
+    Attributes:
+        groups: by address.
+        schema: the columns and types that they get, nullable or not.
+        widths: bytes of a value of each column in memory, about.
+    """
+
+    files: tuple[KeyedFile, ...]
+    groups: tuple[RowGroup, ...]
+    schema: pa.Schema
+    widths: Mapping[str, float]
+
+    def to_bytes(self) -> pa.Buffer:
+        """As JSON."""
+        schema = base64.b64encode(self.schema.serialize()).decode()
+        said = {"files": self.files, "groups": self.groups, "schema": schema, "widths": dict(self.widths)}
+        return pa.py_buffer(json.dumps(json_of(said)).encode())
+
+    def check_unchanged(self) -> None:
+        """Make sure that all files are what they were. Raises: InputChangedError: one is not."""
+        for file in self.files:
+            file.check_unchanged()
+
+    def columns_at(self, address: np.ndarray, names: Sequence[str]) -> dict[str, pa.Array]:
+        """Columns of the rows at these addresses, in their order, in the table's types.
+
+        Raises:
+            InputChangedError: a file is not what it was.
+            InputError: a value cannot be read.
+        """
+        places = Places(self, address)
+        found = {name: places.column(name).taken(places.rank) for name in names}
+        self.check_unchanged()
+        return found
+
+
+@lru_cache(maxsize=8)
+def input_rows(text: bytes) -> InputRows:
+    """Inverse of :meth:`InputRows.to_bytes`."""
+    said = json.loads(text)
+    return InputRows(
+        tuple(KeyedFile(**one) for one in said["files"]),
+        tuple(RowGroup(**one) for one in said["groups"]),
+        pa.ipc.read_schema(pa.py_buffer(base64.b64decode(said["schema"]))),
+        said["widths"],
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """A column of some rows, ordered by address, as it was read: texts may stand in dictionaries."""
+
+    field: pa.Field
+    chunks: pa.ChunkedArray
+
+    def taken(self, rows: np.ndarray) -> pa.Array:
+        """Values of these rows, in this order, in the field's type. Raises: InputError: one must not be null."""
+        if self.chunks.num_chunks == 1:
+            values = self.chunks.chunk(0).take(pa.array(rows))
+        else:
+            values = _taken_apart(self.chunks, rows)
+        if pa.types.is_dictionary(values.type):
+            values = values.dictionary_decode()
+        fitted = one_array(fit_column(pa.chunked_array([values]), self.field))
+        if fitted.null_count and not self.field.nullable:
+            raise InputError(
+                f"column {self.field.name!r} of the batch has nulls, and its footer says that it has none",
+                culprit=self.field.name,
+                hint="write the file again with another writer; nothing was published",
+            )
+        return fitted
+
+
+def _taken_apart(chunks: pa.ChunkedArray, rows: np.ndarray) -> pa.Array:
+    order = np.argsort(rows, kind="stable")
+    ends = np.cumsum([0, *(len(chunk) for chunk in chunks.chunks)])
+    cuts = np.searchsorted(rows[order], ends)
+    found = [
+        chunk.take(pa.array(rows[order[a:b]] - end))
+        for chunk, end, a, b in zip(chunks.chunks, ends, cuts, cuts[1:], strict=False)
+        if b > a
+    ]
+    place = np.empty(len(rows), np.int64)
+    place[order] = np.arange(len(rows))
+    return pa.concat_arrays(found).take(pa.array(place)) if found else pa.array([], chunks.type)
+
+
+class Places:
+    """Where some rows are in the files of the batch.
+
+    Attributes:
+        rank: place of each row among them by address: int64 [n].
+    """
+
+    def __init__(self, rows: InputRows, address: np.ndarray) -> None:
+        self._rows = rows
+        order = np.argsort(address)
+        ordered = address[order]
+        self.rank = np.empty(len(order), np.int64 if len(order) > np.iinfo(np.int32).max else np.int32)
+        self.rank[order] = np.arange(len(order), dtype=self.rank.dtype)
+        starts = np.array([group.address for group in rows.groups], np.int64)
+        cuts = [*np.searchsorted(ordered, starts).tolist(), len(ordered)]
+        self._picked: list[tuple[RowGroup, np.ndarray | None]] = []
+        for group, a, b in zip(rows.groups, cuts, cuts[1:], strict=False):
+            if b > a:
+                mine = None if b - a == group.rows else (ordered[a:b] - group.address).astype(np.int32)
+                self._picked.append((group, mine))
+
+    def column(self, name: str) -> Column:
+        """One column of these rows.
+
+        Raises:
+            InputChangedError: a file is not what it was.
+            InputError: a value cannot be read.
+        """
+        field = self._rows.schema.field(name)
+        parts = list(self._parts(name, field)) or [pa.array([], field.type)]
+        if sum(part.dictionary.nbytes for part in parts if pa.types.is_dictionary(part.type)) > _LARGEST_DICTIONARIES:
+            parts = [_plain(part) for part in parts]
+        kinds = dict.fromkeys(part.type for part in parts)
+        if len(kinds) > 1:  # files differ
+            parts = [one_array(fit_column(pa.chunked_array([_plain(p)]), field.with_nullable(True))) for p in parts]
+        column = pa.chunked_array(parts)
+        if pa.types.is_dictionary(column.type):
+            column = column.unify_dictionaries()
+        if sum(part.nbytes for part in parts) <= _LARGEST_JOINED:
+            column = pa.chunked_array([one_array(column)])
+        return Column(field, column)
+
+    def _parts(self, name: str, field: pa.Field) -> Iterator[pa.Array]:
+        for file, picked in self._by_file():
+            with _said_of(file):
+                footer = _footer(file)
+                if footer.schema.to_arrow_schema().get_field_index(name) < 0:
+                    yield from (
+                        nulls_of(group.rows if some is None else len(some), field.type) for group, some in picked
+                    )
+                    continue
+                coded = [name] if _is_coded(footer, name, picked) else []
+                reader = file.reader(metadata=footer, read_dictionary=coded)
+                for group, some in picked:
+                    rows = reader.read_row_group(group.number, columns=[name], use_threads=False)
+                    values = one_array(rows.column(name))
+                    _check_values(name, values)
+                    yield values if some is None else values.take(pa.array(some))
+
+    def _by_file(self) -> Iterator[tuple[KeyedFile, list[tuple[RowGroup, np.ndarray | None]]]]:
+        of_file: dict[int, list[tuple[RowGroup, np.ndarray | None]]] = {}
+        for group, some in self._picked:
+            of_file.setdefault(group.file, []).append((group, some))
+        # Splits of a file are neighbours, so files come by address.
+        for number, picked in of_file.items():
+            yield self._rows.files[number], picked
+
+
+def _check_values(name: str, values: pa.Array) -> None:
+    """Raises: ArrowInvalid: a text is not UTF-8, at which readers of Parquet do not look."""
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise pa.ArrowInvalid(f"column {name!r}: {first_line(error)}") from error
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+
+
+def _is_coded(footer: pq.FileMetaData, name: str, picked: Sequence[tuple[RowGroup, Any]]) -> bool:
+    """Whether a text column has dictionaries that are small in all these row groups."""
+    place = next((n for n in range(footer.num_columns) if footer.schema.column(n).path == name), None)
+    if place is None or footer.schema.column(place).physical_type != "BYTE_ARRAY":
+        return False
+    if footer.schema.column(place).logical_type.type != "STRING":
+        return False
+    chunks = (footer.row_group(group.number).column(place) for group, _ in picked)
+    return all(
+        chunk.has_dictionary_page
+        and chunk.dictionary_page_offset is not None
+        and 0 < chunk.data_page_offset - chunk.dictionary_page_offset <= _SMALL_DICTIONARY
+        for chunk in chunks
+    )
+
+
+@contextmanager
+def _said_of(file: KeyedFile) -> Iterator[None]:
+    """What goes wrong is said of the file: that it changed, if it did."""
+    try:
+        yield
+    except (pa.ArrowException, ObjectNotFoundError, OSError, IndexError) as error:
+        file.check_unchanged()
+        raise InputError(
+            f"input {file.display!r} cannot be read: {first_line(error)}",
+            culprit=file.display,
+            hint="write the file again; nothing was published",
+        ) from error
