@@ -32,11 +32,14 @@ def staged(rows: list[tuple[str, str, int]]):
     )
 
 
-@given(ROWS, st.booleans(), st.booleans())
+@given(ROWS, st.booleans(), st.booleans(), st.booleans())
 def test_combine_and_sort_keeps_the_winner_of_each_key(
-    rows: list[tuple[str, str, int]], is_global: bool, event_time: bool
+    rows: list[tuple[str, str, int]], is_global: bool, event_time: bool, is_large: bool
 ):
-    result = combine_and_sort(staged(rows), Combining(is_global, ("ts",) if event_time else ()))
+    with pytest.MonkeyPatch.context() as patch:
+        if is_large:  # keys are sorted partition by partition
+            patch.setattr(combining, "_ROWS_OF_A_PARTITION", 1)
+        result = combine_and_sort(staged(rows), Combining(is_global, ("ts",) if event_time else ()))
     winners = {}
     for n, (partition, key, ts) in enumerate(rows):
         lookup = (key,) if is_global else (partition, key)
