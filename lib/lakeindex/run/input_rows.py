@@ -236,12 +236,12 @@ class Places:
         kinds = dict.fromkeys(part.type for part in parts)
         if len(kinds) > 1:  # files differ
             parts = [one_array(fit_column(pa.chunked_array([_plain(p)]), field.with_nullable(True))) for p in parts]
-        column = pa.chunked_array(parts)
-        if pa.types.is_dictionary(column.type):
-            column = column.unify_dictionaries()
+        values = pa.chunked_array(parts)
+        if pa.types.is_dictionary(values.type):
+            values = values.unify_dictionaries()
         if sum(part.nbytes for part in parts) <= _LARGEST_JOINED:
-            column = pa.chunked_array([one_array(column)])
-        return Column(field, column)
+            values = pa.chunked_array([one_array(values)])
+        return Column(field, values)
 
     def _parts(self, name: str, field: pa.Field) -> Iterator[pa.Array]:
         for file, picked in self._by_file():

@@ -23,9 +23,9 @@ from lakeindex.run.input_rows import ADDRESS_SHIFT, InputRows, KeyedFile, RowGro
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.stages.stage_input.batch_columns import columns_to_stage, may_lack
 from lakeindex.stages.stage_input.input_pieces import check_values
-from lakeindex.stages.stage_input.inputs import FoundInputs, Split, format_of, parquet_footer, unreadable
+from lakeindex.stages.stage_input.inputs import FoundInputs, Split, format_of, parquet_footers, unreadable
 from lakeindex.stages.stage_input.staged_rows import column_bytes, combining_of
-from lakeindex.storage import in_parallel, is_on_this_machine
+from lakeindex.storage import is_on_this_machine
 from lakeindex.write.base_file import dictionaries_for
 from lakeindex.write.keys.key_generators import KeyGenerator
 from lakeindex.write.types.avro_schema import DELETE_MARK
@@ -75,7 +75,8 @@ def addressed(spec: RunSpec, facts: TableFacts, found: FoundInputs, splits: Sequ
     """
     if not _may_stay(spec, facts, splits):
         return None
-    footers = in_parallel(splits[0].file.root, parquet_footer, found.files)
+    by_file = parquet_footers(found.files)
+    footers = [by_file[file] for file in found.files]
     numbers = {file: number for number, file in enumerate(found.files)}
     groups = []
     for ordinal, split in enumerate(splits):

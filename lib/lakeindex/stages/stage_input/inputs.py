@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from lakeindex.errors import InputError, first_line
 from lakeindex.options.types import InputFormat, WriteConfig
 from lakeindex.run.input_rows import KeyedFile, hash_content
-from lakeindex.storage import is_on_this_machine
+from lakeindex.storage import in_parallel, is_on_this_machine
 from lakeindex.storage.port import ObjectMeta
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.tasks.runner import Runner, for_work, run_tasks
@@ -277,6 +277,11 @@ def parquet_footer(file: InputFile) -> pq.FileMetaData:
         return pq.ParquetFile(StorageFile(storage_at(file.root), file.path, file.size_bytes)).metadata
     except (pa.ArrowException, OSError) as error:
         raise unreadable(file, error) from error
+
+
+def parquet_footers(files: Sequence[InputFile]) -> dict[InputFile, pq.FileMetaData]:
+    """The footers of Parquet files of one batch. Raises: InputError: one cannot be read."""
+    return dict(zip(files, in_parallel(files[0].root, parquet_footer, files), strict=True))
 
 
 def _decoded_bytes(file: InputFile, kind: InputFormat | None) -> int:

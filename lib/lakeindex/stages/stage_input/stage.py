@@ -51,7 +51,7 @@ from lakeindex.stages.stage_input.inputs import (
     find_batch,
     format_of,
     marks_digest,
-    parquet_footer,
+    parquet_footers,
     split_inputs,
 )
 from lakeindex.stages.stage_input.staged_rows import (
@@ -68,7 +68,6 @@ from lakeindex.stages.stage_input.staged_rows import (
     stage_rows,
 )
 from lakeindex.stages.stage_input.text_files import without_bad_values
-from lakeindex.storage import in_parallel
 from lakeindex.tasks.memory_bound import MIB, bucket_bytes, current_bound, current_share, piece_bytes
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 from lakeindex.write.combine import ARRIVAL, Combined, combine
@@ -101,7 +100,7 @@ def splits_apart(splits: Sequence[Split], keys: KeySpec, wanted: InputFormat, *,
         return frozenset()
     names = [*(name for name, _ in fields), keys.record_key_fields[0]]
     files = list(dict.fromkeys(split.file for split in splits))
-    footers = dict(zip(files, in_parallel(files[0].root, parquet_footer, files), strict=True))
+    footers = parquet_footers(files)
     groups = {number: _row_groups(split, footers[split.file]) for number, split in enumerate(splits)}
     filled = [number for number, mine in groups.items() if mine]
     bounds = [_bounds(groups[number], names) for number in filled]
