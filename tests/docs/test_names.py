@@ -31,8 +31,9 @@ NO_OPTIONS = {
     "lakeindex.footers",
     "lakeindex.kept",
     "lakeindex.sync.open",
+    "lakeindex.synced",
 }
-"""Names of ours that look like options: a property of a table, entries of a footer, one of a commit, a parameter in a catalog."""
+"""Names of ours that look like options: a property of a table, entries of a footer, one of a commit, parameters in a catalog."""
 
 
 def pieces(page: Path) -> list[str]:

@@ -160,13 +160,18 @@ class Sync:
         )
 
     def _create(self, truth: Truth) -> None:
+        made = replace(
+            truth.wanted,
+            columns=_with_comments((), truth.wanted.columns),
+            partition_columns=_with_comments((), truth.wanted.partition_columns),
+        )
         try:
-            self._catalog.create_table(truth.wanted)
+            self._catalog.create_table(made)
         except TableNotFoundError:
             if not self._options.create_database:
                 raise
-            self._catalog.create_database(truth.wanted.database)
-            self._catalog.create_table(truth.wanted)
+            self._catalog.create_database(made.database)
+            self._catalog.create_table(made)
         self._done.created = True
 
     def _agreed(self, held: CatalogTable, truth: Truth) -> bool:
@@ -370,9 +375,9 @@ def _refuse_foreign(held: CatalogTable, wanted: CatalogTable) -> None:
 
 
 def _with_comments(held: Sequence[CatalogColumn], wanted: Sequence[CatalogColumn]) -> tuple[CatalogColumn, ...]:
-    """Wanted columns; where no comment is wanted, with the one that is there."""
+    """Wanted columns; where no comment is wanted, with the one that is there, else with Hudi's empty one."""
     old = {one.name.lower(): one.comment for one in held}
-    return tuple(one if one.comment is not None else replace(one, comment=old.get(one.name)) for one in wanted)
+    return tuple(one if one.comment is not None else replace(one, comment=old.get(one.name) or "") for one in wanted)
 
 
 def _kinds(columns: Sequence[CatalogColumn]) -> list[tuple[str, str]]:
