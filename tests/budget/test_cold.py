@@ -40,12 +40,13 @@ COMMANDS: Final = {
         "--out",
         "{out}",
     ],
+    "delete": ["delete", "{table}", "--where", "id = 'k019999' AND ts > 0"],
     "history": ["history", "{table}"],
     "inspect": ["inspect", "{table}"],
     "check": ["check", "{table}"],
     "options": ["options"],
 }
-NEEDED: Final = {"read": {"pyarrow.dataset"}}
+NEEDED: Final = {"read": {"pyarrow.dataset"}, "delete": {"pyarrow.dataset"}}
 """Of these what a command needs all the same."""
 _RUN: Final = """
 import atexit, json, sys

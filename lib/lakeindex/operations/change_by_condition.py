@@ -30,8 +30,7 @@ from lakeindex.operations.rows.key_sets import key_spec_of
 from lakeindex.operations.rows.known_bounds import path_facts
 from lakeindex.operations.rows.plan import ScanPlan, plan_scan
 from lakeindex.operations.rows.request import ScanRequest
-from lakeindex.predicates.arrow_expressions import text_of
-from lakeindex.predicates.assign import Assigned, expression_for, type_of_expression
+from lakeindex.predicates.arrow_expressions import Assigned, text_of
 from lakeindex.predicates.bounds import Bounds
 from lakeindex.predicates.predicate import Predicate, predicate_of
 from lakeindex.predicates.values import array_of
@@ -41,6 +40,7 @@ from lakeindex.run.summary import RunSummary
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 from lakeindex.tasks.stores import storage_at
+from lakeindex.time_spent import loading
 from lakeindex.write.base_file import PARTITION_PATH, RECORD_KEY
 from lakeindex.write.keys.key_generators import KeySpec
 from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS
@@ -124,6 +124,10 @@ def _fixed(name: str, why: str, hint: str) -> UsageError:
 
 def _expression(name: str, value: object, schema: pa.Schema) -> pc.Expression:
     column = schema.field(name)
+    if isinstance(value, str | pc.Expression):
+        with loading():  # of sqlglot, too
+            from lakeindex.predicates.assign import expression_for, type_of_expression
+
     if isinstance(value, str):
         found = expression_for(value, column, schema)
     elif isinstance(value, pc.Expression):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate
 from operator import and_, or_
@@ -46,6 +47,14 @@ _BRACKETS: Final = re.compile("[()]")
 _NULL: Final = pa.scalar(None, pa.bool_())
 _FUNCTIONS: Final = {"lower": pc.utf8_lower, "upper": pc.utf8_upper, "length": pc.utf8_length}
 _GREATER: Final = (Comparison.GREATER, Comparison.GREATER_EQUAL)
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """A value as Arrow computes it, and its type."""
+
+    expression: pc.Expression
+    type: pa.DataType
 
 
 def text_of(expression: pc.Expression) -> str:

@@ -11,7 +11,6 @@ Decimals are rounded half up. A float becomes the decimal of its shortest text, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -21,7 +20,7 @@ import pyarrow.dataset as ds
 from sqlglot import exp
 
 from lakeindex.errors import UsageError, clipped, first_line
-from lakeindex.predicates.arrow_expressions import all_true, expression_of
+from lakeindex.predicates.arrow_expressions import Assigned, all_true, expression_of
 from lakeindex.predicates.condition_text import Reader, tree_of
 from lakeindex.predicates.nodes import Comparison, Path
 from lakeindex.predicates.values import (
@@ -171,14 +170,6 @@ _MOST_PARTS: Final = 8
 behind it, and a part of a COALESCE twice for each that follows.
 """
 _MOST_DIGITS: Final = 38
-
-
-@dataclass(frozen=True)
-class Assigned:
-    """A value as Arrow computes it, and its type."""
-
-    expression: pc.Expression
-    type: pa.DataType
 
 
 def expression_for(text: str, column: pa.Field, schema: pa.Schema) -> Assigned:
