@@ -22,6 +22,10 @@ class InstantState(StrEnum):
     COMPLETED = "completed"
 
 
+SYNC_OPTION: Final = "lakeindex.sync"
+"""The option that names the catalogs of a table; a DAG that is parsed asks for it, too."""
+
+
 @dataclass(frozen=True, order=True, slots=True)
 class Instant:
     """One action on the timeline.

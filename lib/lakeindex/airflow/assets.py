@@ -14,6 +14,7 @@ from lakeindex.errors import LakeIndexError, UsageError
 from lakeindex.storage.paths import file_uri, plain
 
 TABLES_ALIAS: Final = "lakeindex-tables"
+CATALOGS_ALIAS: Final = "lakeindex-catalogs"
 
 
 def table_asset(name: str, uri: str) -> Asset:
@@ -100,6 +101,27 @@ def announce_commit(plan: DagPlan, run: Mapping[str, Any], context: Mapping[str,
         else:
             context["outlet_events"][AssetAlias(TABLES_ALIAS)].add(asset, extra=told)
     return {"table": plan.table, **done}
+
+
+def announce_sync(plan: DagPlan, context: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Let catalogs know of a table, and make an event of its name in each (``glue://database/table``), by the alias
+    :data:`CATALOGS_ALIAS`, which must be an outlet.
+
+    Returns:
+        What the task returns as XCom: what was done to each catalog.
+
+    Raises:
+        LakeIndexError: of a catalog or the table; the commit stands.
+    """
+    from lakeindex.airflow.files import sync_catalogs
+
+    done = sync_catalogs(plan.uri, dict(plan.options))
+    for one in done:
+        print(f"{one['catalog']} {one['name']} knows {one['instant']}: {one}")  # noqa: T201 - Airflow's task log is stdout
+        asset = Asset(name=f"{one['catalog']} {one['name']}", uri=f"{one['catalog']}://{one['name'].replace('.', '/')}")
+        told = {key: one[key] for key in ("instant", "agrees", "created", "added", "moved", "dropped")}
+        context["outlet_events"][AssetAlias(CATALOGS_ALIAS)].add(asset, extra={"uri": plan.uri, **told})
+    return done
 
 
 def _points_of(plan: DagPlan, run: Mapping[str, Any]) -> dict[str, str | None] | None:

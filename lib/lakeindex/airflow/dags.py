@@ -22,13 +22,13 @@ from typing import Any, Final
 from airflow.sdk import DAG, AssetAlias, CronDataIntervalTimetable, Param, TriggerRule, task, task_group
 from airflow.sdk.exceptions import AirflowSkipException
 
-from lakeindex.airflow.assets import TABLES_ALIAS, announce_commit
+from lakeindex.airflow.assets import CATALOGS_ALIAS, TABLES_ALIAS, announce_commit, announce_sync
 from lakeindex.airflow.dag_plan import AS_THE_TABLE_SAYS, DagPlan, batch_of_run, plan_run
 from lakeindex.airflow.operator import PLAN_KEY, PLAN_TASK, RETRIES, SPARK_CONF, StageOperator, reporting_failures
 from lakeindex.airflow.tables import EXECUTIONS, LOCAL, SINGLE, TableConf, load_table
 from lakeindex.airflow.upsert_operator import ARGUMENTS, LakeIndexUpsertOperator
 from lakeindex.errors import UsageError
-from lakeindex.model import BATCH_OPERATIONS, IndexType, Operation
+from lakeindex.model import BATCH_OPERATIONS, SYNC_OPTION, IndexType, Operation
 from lakeindex.pipeline import STAGE_TITLES, Stage
 from lakeindex.runners.shipped_files import jobs_folder
 
@@ -44,6 +44,7 @@ Finds where every incoming key lives now, in five stages anyone can watch, and r
 | `{PLAN_TASK}` | works out table and input; no data yet skips a scheduled run |
 {_FLOW_MD}
 | `summary` | prints the funnel, emits an event of the table's asset with the counts |
+| `sync` | if options of a table name catalogs: lets them know of the commit, emits an event of the name there |
 
 Each stage is a spark-submit job of its own and leaves its checkpoint, so a retry goes on where the last attempt
 stopped (with execution `single` or `local` the first job does all stages, and leaves the same checkpoints). Wrong data,
@@ -195,7 +196,10 @@ def _wire(tables: Mapping[str, TableConf], root: Path) -> None:
         if before is not None and job.trigger_rule != TriggerRule.ALL_SUCCESS:
             before >> job
         before, previous = previous, job
-    previous >> _summary_task()
+    summary = _summary_task()
+    previous >> summary
+    if any(SYNC_OPTION in table.options for table in tables.values()):
+        summary >> _sync_task()
 
 
 def _stage_task(stage: Stage, root: Path, table: TableConf | None) -> StageOperator:
@@ -235,6 +239,19 @@ def _summary_task() -> Any:
         return announce_commit(plan, ti.xcom_pull(task_ids=str(Stage.MERGE_WRITE)), context)
 
     return summary()
+
+
+def _sync_task() -> Any:
+    @task(task_id="sync", outlets=[AssetAlias(CATALOGS_ALIAS)], multiple_outputs=False)
+    def sync(**context: Any) -> list[dict[str, Any]]:
+        """Let the catalogs of the table's options know of the commit."""
+        plan = DagPlan.from_xcom(context["ti"].xcom_pull(task_ids=PLAN_TASK))
+        if SYNC_OPTION not in dict(plan.options):
+            raise AirflowSkipException(f"{plan.table} names no catalog: option {SYNC_OPTION}")
+        with reporting_failures(context):
+            return announce_sync(plan, context)
+
+    return sync()
 
 
 TABLES_DAG: Final = "upsert_tables"

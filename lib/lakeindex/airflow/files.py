@@ -84,3 +84,15 @@ def maintenance_step(uri: str, step: str, checkpoints: str, options: Mapping[str
     from lakeindex.api.table import LakeTable
 
     return LakeTable(uri).maintain([step], options=options, checkpoints=checkpoints).steps[0].as_dict()
+
+
+def sync_catalogs(uri: str, options: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Let the catalogs that options name know of a table; what was done to each.
+
+    Raises:
+        LakeIndexError: it failed.
+    """
+    from lakeindex.api.table import LakeTable
+
+    found: list[dict[str, Any]] = LakeTable(uri).sync(options=options).as_dict()["catalogs"]
+    return found

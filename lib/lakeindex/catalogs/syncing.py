@@ -12,8 +12,9 @@ from lakeindex.catalogs.places import open_catalog
 from lakeindex.catalogs.sync import Sync, SyncDone
 from lakeindex.catalogs.wanted import Truth, look, name_of
 from lakeindex.errors import OptionError
+from lakeindex.model import SYNC_OPTION
 from lakeindex.options.parse import parse_options
-from lakeindex.options.sync_options import SYNC_OPTION, CatalogKind, SyncOptions
+from lakeindex.options.sync_options import CatalogKind, SyncOptions
 from lakeindex.options.types import WriteConfig
 from lakeindex.showing.json_result import JsonResult, TableResult
 from lakeindex.table.handle import Table

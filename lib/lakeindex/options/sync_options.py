@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from lakeindex.model import SYNC_OPTION
 from lakeindex.options.option import FLAG, Option, OptionArea, flag, names_of, some_text
 
-SYNC_OPTION: Final = "lakeindex.sync"
 _HIVE: Final = "hoodie.datasource.hive_sync."
 METASTORE_OPTION: Final = f"{_HIVE}metastore.uris"
 _EXTRACTORS: Final = "org.apache.hudi.hive."

@@ -1,0 +1,72 @@
+"""The task after the commit that lets catalogs know of it, on moto's server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from moto.server import ThreadedMotoServer
+
+from lakeindex.api.creating import create_table
+from tests.dags.jobs import asset_events, states
+
+pytestmark = [pytest.mark.dag, pytest.mark.usefixtures("airflow_db")]
+
+ROWS = pa.table({"id": ["a", "b"], "day": ["mon", "tue"]})
+
+
+@pytest.fixture
+def glue(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+    yield boto3.client("glue", region_name="us-east-1")
+    server.stop()
+
+
+def dags(folder: Path, options: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    from airflow.dag_processing.dagbag import DagBag
+
+    conf = folder / "conf"
+    conf.mkdir()
+    (conf / "visits.yaml").write_text(f"uri: {folder}/visits\n{options}")
+    (conf / "others.yaml").write_text(f"uri: {folder}/others\n")
+    monkeypatch.setenv("LAKEINDEX_TABLES", str(conf))
+    bag = DagBag(dag_folder=str(Path(__file__).resolve().parents[2] / "dags"))
+    assert not bag.import_errors
+    return bag.dags["upsert_table"]
+
+
+def test_a_run_ends_with_a_sync_and_an_event(tmp_path: Path, glue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = "options:\n  lakeindex.sync: glue\n  hoodie.datasource.hive_sync.database: shop\n"
+    dag = dags(tmp_path, options, monkeypatch)
+    for task in dag.tasks:
+        task.retries = 0
+    create_table(tmp_path / "visits", ROWS.schema, key="id", partition="day")
+    pq.write_table(ROWS, tmp_path / "a.parquet")
+    conf = {"table": "visits", "input": f"{tmp_path}/a.parquet", "execution": "local"}
+    run = dag.test(run_conf=conf)
+    assert set(states(run).values()) == {"success"}
+    found = glue.get_partitions(DatabaseName="shop", TableName="visits")["Partitions"]
+    assert sorted(one["Values"] for one in found) == [["mon"], ["tue"]]
+    [event] = asset_events("glue shop.visits")
+    assert event["uri"].endswith("/visits")
+    assert event["instant"] == asset_events("visits")[-1]["instant"]
+
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    run = dag.test(run_conf=conf)
+    assert (states(run)["merge_write"], states(run)["sync"]) == ("success", "failed"), "it hurts no commit"
+
+
+def test_without_a_catalog_there_is_no_such_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "sync" not in dags(tmp_path, "", monkeypatch).task_dict
