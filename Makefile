@@ -223,6 +223,11 @@ bench-objects: setup ## upserts into 2,000 files on a far S3 server, beside delt
 bench-metadata: setup ## upserts that keep Hudi's metadata table, beside upserts without one
 	@$(RUN) $(BIN)/python -m benchmarks.metadata $(BENCH)
 
+.PHONY: bench-tpch
+bench-tpch: SF ?= 1
+bench-tpch: bench-env ## lineitem of TPC-H (SF=1 or 10) beside delta-rs: load, upserts, delete, scan
+	@$(RUN) $(BIN)/python -m benchmarks.tpch --workload sf$(SF) $(BENCH)
+
 .PHONY: bench-dag
 bench-dag: archive ## the whole DAG with Airflow, beside a spark-submit of Hudi
 	@$(RUN) $(BIN)/python -m benchmarks.dag $(BENCH)

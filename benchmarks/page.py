@@ -41,6 +41,10 @@ _TITLES: Final = {
         "Keeping the metadata table",
         "Mean seconds of an upsert: a run is ten in a row, the tenth compacts. Each line keeps more than the last.",
     ),
+    "tpch": (
+        "TPC-H",
+        "lineitem, each step in a process of its own; the load is of a Parquet file in no order of partitions.",
+    ),
     "dag": ("The whole DAG", "`airflow dags test`, five spark-submits; beside it one of ours, and one of Hudi's."),
 }
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import bulk, footers, metadata, operations, run, timings, workloads
+from benchmarks import bulk, environment, footers, metadata, operations, run, timings, tpch, workloads
 from benchmarks.footers import Far
 from benchmarks.workloads import workload
 
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for module in (workloads, run, bulk, metadata, operations):
+    for module in (workloads, run, bulk, metadata, operations, tpch):
         monkeypatch.setattr(module, "DATA", tmp_path)
     return tmp_path
 
@@ -70,6 +70,18 @@ def test_operations_take_turns_and_are_checked(
     done = {timing.peer: timing for timing in operations.measure(name, tuple(peers), 1)}
     assert all("expected" in str(timing.failed) and not timing.seconds for timing in done.values())
     assert {one.name for one in data.iterdir()} <= {"T_mono"}  # what a workload's rows are made of stays
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (environment.python().parent / "tpchgen-cli").exists(), reason="make bench-env makes it")
+def test_tpch_takes_turns_and_is_checked(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = tpch.measure("T_tpch", tuple(tpch.PEERS), 1)
+    assert [timing.peer for timing in done] == [*tpch.PEERS] * len(tpch.STEPS)
+    assert all((timing.failed, len(timing.seconds)) == (None, 1) and timing.peak_bytes for timing in done)
+    assert all("x delta-rs" in timing.facts for timing in done if timing.peer == "lakeindex")
+    checked = timings.checked
+    monkeypatch.setattr(timings, "checked", lambda found, wanted: checked(found, wanted + 1))
+    assert all("expected" in str(timing.failed) for timing in tpch.measure("T_tpch", ("lakeindex",), 1))
 
 
 def test_footers_are_read_once_and_then_come_from_the_cache(tmp_path: Path) -> None:
