@@ -25,7 +25,7 @@ import lakeindex
 BUDGET: Final = Path(__file__).with_name("cold.json")
 MARGIN: Final = 0.05
 HEAVY: Final = (
-    *("pandas", "pyspark", "airflow", "duckdb", "polars", "sqlglot", "hdfs_native", "happybase"),
+    *("pandas", "pyspark", "airflow", "duckdb", "polars", "sqlglot", "hdfs_native", "happybase", "boto3", "thriftpy2"),
     *("jinja2", "rich", "pyarrow.dataset", "importlib.metadata", "statistics"),
 )
 """What nothing of a small table's work needs, as long as its output is no terminal."""

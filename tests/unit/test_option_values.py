@@ -164,6 +164,8 @@ def test_options_that_change_nothing_take_what_is_done_only() -> None:
         "hoodie.index.bucket.engine": ("simple", "CONSISTENT_HASHING"),
         "hoodie.bucket.index.partition.rule.type": ("Regex", "glob"),
         "hoodie.combine.before.upsert": (True, False),
+        "hoodie.datasource.hive_sync.mode": ("hms", "jdbc"),
+        "hoodie.datasource.hive_sync.use_jdbc": (False, True),
         "hoodie.combine.before.delete": ("TRUE", "false"),
     }
     assert only.keys() == NOTED_VALUES.keys()

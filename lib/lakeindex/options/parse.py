@@ -87,6 +87,8 @@ NOTED_OPTIONS: Final[dict[str, str]] = {
     "hoodie.index.hbase.sleep.ms.for.put.batch": "the rate limit is fixed: max.qps.per.region.server x qps.fraction",
     "hoodie.index.hbase.sleep.ms.for.get.batch": "the rate limit is fixed: max.qps.per.region.server x qps.fraction",
     "hoodie.index.hbase.put.batch.size.autocompute": "the batch size is hoodie.index.hbase.put.batch.size",
+    "hoodie.datasource.hive_sync.mode": "the metastore itself is told",
+    "hoodie.datasource.hive_sync.use_jdbc": "the metastore itself is told",
     "hoodie.combine.before.upsert": "duplicates of a batch are always combined",
     "hoodie.combine.before.delete": "duplicates of a batch are always combined",
 }
@@ -118,11 +120,16 @@ REFUSED_OPTIONS: Final[dict[str, str]] = {
         "every commit keeps it up where the metadata table has it; on a table of version 8 or later with "
         "hoodie.index.type=RECORD_LEVEL_INDEX `lakeindex metadata build TABLE --partition record_index` builds it"
     ),
+    "hoodie.datasource.hive_sync.enable": "lakeindex.sync=hive names the catalog (docs/catalogs.md)",
+    "hoodie.datasource.meta.sync.enable": "lakeindex.sync=glue or hive names the catalogs (docs/catalogs.md)",
+    "hoodie.datasource.hive_sync.jdbcurl": "the metastore itself is told: hoodie.datasource.hive_sync.metastore.uris",
     "hoodie.merge.allow.duplicate.on.inserts": "an upsert never stores a key twice",
 }
 """Options of Hudi that ask for something lakeindex does not do, and what to do instead."""
 
 NOTED_VALUES: Final[dict[str, str]] = {
+    "hoodie.datasource.hive_sync.mode": "HMS",
+    "hoodie.datasource.hive_sync.use_jdbc": "FALSE",
     "hoodie.clean.failed.writes.policy": "LAZY",
     "hoodie.cleaner.policy.failed.writes": "LAZY",
     "hoodie.index.bucket.engine": "SIMPLE",
