@@ -136,9 +136,11 @@ def write_load(tasks: Sequence[WriteTask], load: Load, runner: Runner) -> list[W
     footers: list[tuple[BaseFile, Footer]] = []
     with ThreadPoolExecutor(1, thread_name_prefix="sync") as pool:
         for units in _waves(tasks, load.at_once):
+            pa.default_memory_pool().release_unused()  # of stage 1, or of the wave before
             new = [n for n in dict.fromkeys(unit.task for unit in units) if n not in begun]
             made = run_tasks(near, partial(_begin, store, lists), [tasks[n] for n in new], "merge write: keys of files")
             begun |= zip(new, made, strict=True)
+            pa.default_memory_pool().release_unused()
             _make_columns(begun, units, rows, near)
             done = [unit.task for unit in units if unit.stop == len(begun[unit.task].addresses)]
             whole = [begun.pop(n) for n in done]
