@@ -81,7 +81,7 @@ def check_versions(catalog: GlueCatalog) -> None:
 class GlueWorld:
     folder: Path
     glue: GlueCatalog
-    partitions: int = 1_000
+    partitions: int = 300
 
     def catalog(self) -> GlueCatalog:
         empty(self.glue)
