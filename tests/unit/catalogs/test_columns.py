@@ -184,3 +184,21 @@ def test_long_schemas_are_divided(tmp_path: Path):
     assert count > 1
     assert {len(one) for one in parts[:-1]} == {4000}
     assert [one["name"] for one in json.loads("".join(parts))["fields"]][-1] == "day"
+
+
+def test_comments_of_columns(tmp_path: Path):
+    """Those of the newest commit's schema, on request; where there is none (None), that of the catalog stays."""
+    table = make_table(tmp_path / "t", schema=SCHEMA, partitions=("day",))
+    table.upsert(pa.table([["k"], [1], ["d"], ["7"]], schema=SCHEMA))
+    (commit,) = (tmp_path / "t" / ".hoodie").rglob("*.commit")
+    told = json.loads(commit.read_text())
+    schema = json.loads(told["extraMetadata"]["schema"])
+    for field, doc in zip(schema["fields"][-4:], ("", "when", "of the month", None), strict=True):
+        field["doc"] = doc
+    told["extraMetadata"]["schema"] = json.dumps(schema)
+    commit.write_text(json.dumps(told))
+    for given, expected in (("true", [None, "when", None, "of the month"]), ("false", [None] * 4)):
+        config = parse_options({f"{HIVE}sync_comment": given}).of(SyncOptions)
+        wanted = look(Table.at(table.uri), config, CatalogKind.GLUE).wanted
+        found = {one.name: one.comment for one in (*wanted.columns, *wanted.partition_columns)}
+        assert [found[name] for name in ("id", "ts", "hour", "day")] == expected, given
