@@ -1,12 +1,19 @@
-"""Where a metastore is said to be, without one."""
+"""Where a metastore is said to be, and what it refuses, without one."""
 
 from __future__ import annotations
 
-import pytest
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from lakeindex.catalogs.hive import hive_catalog
+import pytest
+from thriftpy2.server import TThreadedServer
+from thriftpy2.thrift import TProcessor
+from thriftpy2.transport import TServerSocket
+
+from lakeindex.catalogs.hive import HiveCatalog, hive_catalog, interface
 from lakeindex.catalogs.places import catalog_url
-from lakeindex.errors import CatalogError, OptionError
+from lakeindex.errors import AccessDeniedError, CatalogError, OptionError
 from lakeindex.options.sync_options import SyncOptions
 
 
@@ -26,3 +33,48 @@ def test_nobody_answers():
     ):
         catalog.table("a", "b")
     catalog.close()
+
+
+class _Refusing:
+    """A metastore that answers everything with the error that it is given."""
+
+    def __init__(self) -> None:
+        self.error: Exception = Exception()
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def refuse(*_: object) -> Any:
+            if name == "set_ugi":
+                return []
+            raise self.error
+
+        return refuse
+
+
+@pytest.fixture
+def refusing() -> Iterator[tuple[_Refusing, HiveCatalog]]:
+    metastore, socket = _Refusing(), TServerSocket("127.0.0.1", 0)
+    server = TThreadedServer(TProcessor(interface().ThriftHiveMetastore, metastore), socket)
+    socket.listen()
+    answering = threading.Thread(target=lambda: server.handle(socket.accept()))
+    answering.start()
+    catalog = hive_catalog(SyncOptions(metastore=f"thrift://127.0.0.1:{socket.sock.getsockname()[1]}"))
+    yield metastore, catalog
+    catalog.close()
+    answering.join()
+    socket.close()
+
+
+def test_what_a_metastore_refuses(refusing: tuple[_Refusing, HiveCatalog]):
+    """As a metastore that asks the file system or a plugin for rights says it (MetaException, with any words)."""
+    metastore, catalog = refusing
+    thrift = interface()
+    denied = "Permission denied: user=sync, access=WRITE, inode=shop.db"
+    for error, kind, said in (
+        (thrift.MetaException(message=denied), AccessDeniedError, f"refuses get_table to .*: {denied}"),
+        (thrift.MetaException(message="AccessControlException: x"), AccessDeniedError, "refuses"),
+        (thrift.MetaException(message="the disk is full"), CatalogError, "MetaException: the disk is full"),
+    ):
+        metastore.error = error
+        with pytest.raises(CatalogError, match=said) as caught:
+            catalog.table("shop", "orders")
+        assert caught.type is kind
