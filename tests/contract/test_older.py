@@ -93,9 +93,8 @@ class TestAKilledRun:
         assert older.table.upsert(older.batch("b3"), batch_id="b3").noop
 
 
-def test_a_planned_run_of_this_format_is_carried_on(tmp_path: Path):
+def test_a_planned_run_is_carried_on_from_its_checkpoints(tmp_path: Path):
+    """Its plan is followed only if what is planned now is the same, which the bytes of checkpoints are part of."""
     older = unpack_older("planned_6", tmp_path)
-    (claimed,) = older.folder.glob("table/.hoodie/.lakeindex/instants/*.json")
     summary = older.table.upsert(older.batch("b3"), batch_id="b3")
-    assert summary.instant == claimed.stem  # the plan that the killed attempt put on the table
     assert "stage_input" in {stage.name for stage in summary.stages if stage.reused}

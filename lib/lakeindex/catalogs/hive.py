@@ -266,7 +266,7 @@ class HiveCatalog:
             return AccessDeniedError(
                 f"the Hive Metastore at {self._place} refuses {name} to {self._user}: {message}",
                 culprit=name,
-                hint=f"give {self._user} the right to {name.replace('_', ' ')} there",
+                hint=f"give {self._user} the right to {name.removesuffix('_req').replace('_', ' ')} there",
             )
         return CatalogError(
             f"the Hive Metastore at {self._place} refuses {name}: {kind}: {message}",

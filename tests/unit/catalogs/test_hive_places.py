@@ -70,7 +70,7 @@ def test_what_a_metastore_refuses(refusing: tuple[_Refusing, HiveCatalog]):
     thrift = interface()
     denied = "Permission denied: user=sync, access=WRITE, inode=shop.db"
     for error, kind, said in (
-        (thrift.MetaException(message=denied), AccessDeniedError, f"refuses get_table to .*: {denied}"),
+        (thrift.MetaException(message=denied), AccessDeniedError, f"refuses get_table_req to .*: {denied}"),
         (thrift.MetaException(message="AccessControlException: x"), AccessDeniedError, "refuses"),
         (thrift.MetaException(message="the disk is full"), CatalogError, "MetaException: the disk is full"),
     ):
