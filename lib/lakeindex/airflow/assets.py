@@ -88,7 +88,7 @@ def announce_commit(plan: DagPlan, run: Mapping[str, Any], context: Mapping[str,
         What the task returns as XCom: table, instant, batch id and the counts of rows by fate.
     """
     counts = fates(run)
-    print(f"{plan.table}: {plan.uri}\n{funnel_text(run['stages'])}")  # noqa: T201 - Airflow's task log is stdout
+    print(f"{plan.table}: {plan.uri}\n{funnel_text(run['stages'])}")  # noqa: T201 - Airflow's log
     print(f"{counts}\ncommitted: {run['instant'] or 'nothing'}")  # noqa: T201 - as above
     done = {"instant": run["instant"], "batch_id": plan.batch_id, **counts}
     points = _points_of(plan, run) if run["instant"] else None
@@ -117,7 +117,7 @@ def announce_sync(plan: DagPlan, context: Mapping[str, Any]) -> list[dict[str, A
 
     done = sync_catalogs(plan.uri, dict(plan.options))
     for one in done:
-        print(f"{one['catalog']} {one['name']} knows {one['instant']}: {one}")  # noqa: T201 - Airflow's task log is stdout
+        print(f"{one['catalog']} {one['name']} knows {one['instant']}: {one}")  # noqa: T201 - Airflow's log
         asset = Asset(name=f"{one['catalog']} {one['name']}", uri=f"{one['catalog']}://{one['name'].replace('.', '/')}")
         told = {key: one[key] for key in ("instant", "agrees", "created", "added", "moved", "dropped")}
         context["outlet_events"][AssetAlias(CATALOGS_ALIAS)].add(asset, extra={"uri": plan.uri, **told})
