@@ -10,10 +10,10 @@ import boto3
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from moto.server import ThreadedMotoServer
 
 from lakeindex.api.creating import create_table
 from tests.dags.jobs import asset_events, states
+from tests.moto_server import moto_here, use_aws
 
 pytestmark = [pytest.mark.dag, pytest.mark.usefixtures("airflow_db")]
 
@@ -22,15 +22,9 @@ ROWS = pa.table({"id": ["a", "b"], "day": ["mon", "tue"]})
 
 @pytest.fixture
 def glue(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "test")
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-    yield boto3.client("glue", region_name="us-east-1")
-    server.stop()
+    with moto_here() as endpoint:
+        use_aws(monkeypatch, endpoint)
+        yield boto3.client("glue", region_name="us-east-1")
 
 
 def dags(folder: Path, options: str, monkeypatch: pytest.MonkeyPatch) -> Any:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from moto.server import ThreadedMotoServer
 
 import lakeindex
 from lakeindex.errors import FencedError, LockTimeoutError
@@ -29,6 +28,7 @@ from tests.interop.beside_hudi import LOCK, OPTIMISTIC, RIGHT, race
 from tests.interop.hudi_client import HudiError, HudiServer
 from tests.interop.rows import SCHEMA, SIMPLE
 from tests.interop.story import Story, completed_writes, instant_files, keeping_story, rows_of
+from tests.moto_server import moto_here, use_aws
 
 pytestmark = pytest.mark.interop
 
@@ -49,17 +49,10 @@ def we_hold(path: Path | str, options: Mapping[str, str]) -> Iterator[TableLock]
 @pytest.fixture
 def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
     """A server that does not look at signatures, and a bucket on it."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "test")
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    urllib.request.urlopen(urllib.request.Request(f"{endpoint}/interop", method="PUT"), timeout=10).close()
-    yield endpoint, "interop"
-    server.stop()
+    with moto_here() as endpoint:
+        use_aws(monkeypatch, endpoint)
+        urllib.request.urlopen(urllib.request.Request(f"{endpoint}/interop", method="PUT"), timeout=10).close()
+        yield endpoint, "interop"
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from botocore.awsrequest import AWSResponse
-from moto.server import ThreadedMotoServer
 
 import lakeindex as library
 from lakeindex.catalogs.glue import GlueCatalog, glue_catalog
@@ -28,23 +28,18 @@ from tests.catalog_contract import (
     very_many_partitions,
 )
 from tests.cli_support import lakeindex, validate
+from tests.moto_server import moto_here, use_aws
 
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with moto_here() as url:
+        yield url
 
 
 @pytest.fixture
 def glue(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> GlueCatalog:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "test")
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    use_aws(monkeypatch, endpoint)
     for name in ("AWS_PROFILE", "AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"):
         monkeypatch.delenv(name, raising=False)
     catalog = glue_catalog(SyncOptions())
@@ -116,9 +111,15 @@ class Body:
         yield self.data
 
 
-def test_throttled_calls_are_repeated(glue: GlueCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def boto_sleeps_nothing(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long boto3 would have slept. Other threads of the process sleep as ever: one that polls would not rest."""
     slept: list[float] = []
-    monkeypatch.setattr("botocore.endpoint.time.sleep", slept.append)
+    monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=slept.append))
+    return slept
+
+
+def test_throttled_calls_are_repeated(glue: GlueCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    slept = boto_sleeps_nothing(monkeypatch)
     for action in ("BatchCreatePartition", "UpdateTable", "GetTable", "BatchGetPartition"):
         Answers(glue, action, "ThrottlingException", times=3)
     table = table_of(GlueWorld(tmp_path, glue))
@@ -216,7 +217,7 @@ def test_maintenance_syncs(glue: GlueCatalog, tmp_path: Path):
 def test_a_sync_that_fails_hurts_no_commit(glue: GlueCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     table = table_of(GlueWorld(tmp_path, glue))
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
+    boto_sleeps_nothing(monkeypatch)
     options = {"lakeindex.sync": "glue", "hoodie.datasource.hive_sync.database": "shop"}
     done = table.upsert(rows("a/eu"), options=options, batch_id="one")
     assert done.instant is not None
@@ -224,10 +225,7 @@ def test_a_sync_that_fails_hurts_no_commit(glue: GlueCatalog, tmp_path: Path, mo
         "the catalog glue does not know the commit yet; the next sync tells it: CatalogError"
     )
     monkeypatch.undo()
-    monkeypatch.setenv("AWS_ENDPOINT_URL", glue._client.meta.endpoint_url)
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "test")
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    use_aws(monkeypatch, glue._client.meta.endpoint_url)
     again = table.upsert(rows("a/eu"), options=options, batch_id="one")
     assert (again.noop, again.notes) == (True, ())
     assert partitions(glue) == ["eu"]

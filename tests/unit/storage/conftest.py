@@ -10,6 +10,7 @@ import pytest
 
 from lakeindex.storage import Storage, open_storage
 from lakeindex.storage.memory import MemoryStorage
+from tests.moto_server import moto_here
 
 _FAKE_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}
 _BUCKET = "lakeindex-contract"
@@ -23,16 +24,11 @@ _SERVERS = {
 
 @pytest.fixture(scope="session")
 def moto_endpoint() -> Iterator[str]:
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    request = urllib.request.Request(f"http://{host}:{port}/{_BUCKET}", method="PUT")
-    with urllib.request.urlopen(request, timeout=10):
-        pass
-    yield f"http://{host}:{port}"
-    server.stop()
+    with moto_here() as endpoint:
+        request = urllib.request.Request(f"{endpoint}/{_BUCKET}", method="PUT")
+        with urllib.request.urlopen(request, timeout=10):
+            pass
+        yield endpoint
 
 
 @pytest.fixture

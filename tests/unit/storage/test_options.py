@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import boto3
 import pyarrow as pa
 import pytest
-from moto.server import ThreadedMotoServer
 
 import lakeindex
 from lakeindex.api.table import LakeTable
@@ -30,6 +29,7 @@ from lakeindex.tasks.stores import storage_at
 from lakeindex.write.types.avro_schema import schema_to_avro
 from scripts.ports import free_port
 from tests.builders import SCHEMA, Row, batch_of
+from tests.moto_server import moto_here
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,16 +56,6 @@ def moto_process() -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(timeout=30)
-
-
-@contextmanager
-def moto_here() -> Iterator[str]:
-    """An S3 server in this process."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -109,7 +108,7 @@ def test_a_notebook_shows_a_bar_that_goes_with_the_step(monkeypatch: pytest.Monk
     ipython = SimpleNamespace(HTML=str, display=lambda text, **_: (shown.append(text), bar)[1])
     monkeypatch.setitem(sys.modules, "IPython.display", ipython)
     seconds = iter(range(0, 100, 10))
-    monkeypatch.setattr(time, "monotonic", lambda: next(seconds))
+    monkeypatch.setattr("lakeindex.tasks.progress_bars.time", SimpleNamespace(monotonic=lambda: next(seconds)))
     with NotebookProgress().step("a <b>", 2) as advance:
         advance()
     assert ["0/2" in shown[0], "1/2" in shown[1], shown[2:]] == [True, True, [""]]
