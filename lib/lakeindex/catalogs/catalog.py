@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from lakeindex.options.sync_options import CatalogKind
+
+_T = TypeVar("_T")
 
 LAST_SYNCED: Final = "last_commit_time_sync"
 """Table parameter, of Hudi, too: the newest commit that the catalog knows."""
@@ -80,6 +82,11 @@ class CatalogTable:
 def is_of_hudi(table: CatalogTable) -> bool:
     """Whether an entry is one of a Hudi table."""
     return table.parameters.get(PROVIDER, "").lower() == "hudi" or table.input_format == INPUT_FORMAT
+
+
+def batches(items: Sequence[_T], size: int) -> Iterator[list[_T]]:
+    """What one call after the other takes."""
+    yield from (list(items[at : at + size]) for at in range(0, len(items), size))
 
 
 class Catalog(Protocol):

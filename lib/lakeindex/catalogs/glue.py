@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from lakeindex.catalogs.catalog import CatalogColumn, CatalogPartition, CatalogTable
+from lakeindex.catalogs.catalog import CatalogColumn, CatalogPartition, CatalogTable, batches
 from lakeindex.errors import (
     AccessDeniedError,
     CatalogChangedError,
@@ -120,7 +120,7 @@ class GlueCatalog:
         old = {key: value for key, value in held.native.items() if key in self._of_input}
         new = _input(wanted, old)
         if cascade:  # first: whoever comes after a kill sees by the table that it is to be done again
-            for some in _batches([*self.partitions(held)], _CHANGES):
+            for some in batches([*self.partitions(held)], _CHANGES):
                 self._move(held, some, new["StorageDescriptor"])
         more = {} if held.version is None else {"VersionId": held.version}
         self._call("UpdateTable", DatabaseName=wanted.database, TableInput=new, SkipArchive=self._skip_archive, **more)
@@ -150,7 +150,7 @@ class GlueCatalog:
         self._move(held, partitions, held.native["StorageDescriptor"])
 
     def drop_partitions(self, held: CatalogTable, values: Sequence[tuple[str, ...]]) -> None:
-        for some in _batches(values, _DELETES):
+        for some in batches(values, _DELETES):
             asked = [{"Values": list(one)} for one in some]
             said = self._call(
                 "BatchDeletePartition", DatabaseName=held.database, TableName=held.name, PartitionsToDelete=asked
@@ -290,7 +290,3 @@ def _partition(said: Mapping[str, Any]) -> CatalogPartition:
 
 def _partition_input(descriptor: Mapping[str, Any], one: CatalogPartition) -> dict[str, Any]:
     return {"Values": list(one.values), "StorageDescriptor": {**descriptor, "Location": one.location}}
-
-
-def _batches(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
-    yield from (items[at : at + size] for at in range(0, len(items), size))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from lakeindex.catalogs.catalog import SYNCED, CatalogColumn, CatalogPartition, CatalogTable
+from lakeindex.catalogs.catalog import SYNCED, CatalogColumn, CatalogPartition, CatalogTable, batches
 from lakeindex.errors import (
     AccessDeniedError,
     CatalogChangedError,
@@ -125,7 +125,7 @@ class HiveCatalog:
     def tables(self, database: str) -> Iterator[CatalogTable]:
         self._call("get_database", database)
         names = self._call("get_all_tables", database)
-        for some in _batches(names, _PAGE):
+        for some in batches(names, _PAGE):
             asked = self._thrift.GetTablesRequest(dbName=database, tblNames=some)
             yield from map(_table, self._call("get_table_objects_by_name_req", asked).tables)
 
@@ -163,7 +163,7 @@ class HiveCatalog:
 
     def partitions(self, held: CatalogTable) -> Iterator[CatalogPartition]:
         names = self._call("get_partition_names", held.database, held.name, -1)
-        for some in _batches(names, _PAGE):
+        for some in batches(names, _PAGE):
             yield from map(_partition, self._call("get_partitions_by_names", held.database, held.name, some))
 
     def partitions_of(self, held: CatalogTable, values: Sequence[tuple[str, ...]]) -> Iterator[CatalogPartition]:
@@ -316,7 +316,3 @@ def _name(held: CatalogTable, values: tuple[str, ...]) -> str:
         f"{escape_partition_value(column.name)}={escape_partition_value(value or DEFAULT_PARTITION)}"
         for column, value in named
     )
-
-
-def _batches(items: Sequence[Any], size: int) -> Iterator[list[Any]]:
-    yield from (list(items[at : at + size]) for at in range(0, len(items), size))

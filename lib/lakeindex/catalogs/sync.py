@@ -19,7 +19,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar
+from typing import Final
 from urllib.parse import unquote
 
 from lakeindex.catalogs.catalog import (
@@ -31,6 +31,7 @@ from lakeindex.catalogs.catalog import (
     CatalogColumn,
     CatalogPartition,
     CatalogTable,
+    batches,
     is_of_hudi,
 )
 from lakeindex.catalogs.column_types import can_become
@@ -45,12 +46,12 @@ from lakeindex.errors import (
 )
 from lakeindex.format.instants import comparable
 from lakeindex.options.sync_options import SyncOptions
+from lakeindex.storage.paths import with_one_scheme
 
 OPEN: Final = "lakeindex.sync.open"
 _OPEN_SECONDS: Final = 3600
 _ROUNDS: Final = 20
 _SCHEMA: Final = "spark.sql.sources.schema."
-_T = TypeVar("_T")
 _LOG: Final = logging.getLogger(__name__)
 _LAST: Final = "9" * 17
 
@@ -247,7 +248,7 @@ class Sync:
         else:
             values = dict.fromkeys(truth.partition(path).values for path in sorted(paths))
             there = itertools.chain.from_iterable(
-                self._catalog.partitions_of(held, some) for some in _batches([*values], self._catalog.page)
+                self._catalog.partitions_of(held, some) for some in batches([*values], self._catalog.page)
             )
             root = ""
         found = {one.values: one for one in there}
@@ -267,13 +268,13 @@ class Sync:
         return truth.all_paths() if truth.wanted.partition_columns else []
 
     def _change(self, entry: CatalogTable, plan: _Partitions) -> None:
-        for values in _batches(plan.drop, self._catalog.batch):
+        for values in batches(plan.drop, self._catalog.batch):
             self._catalog.drop_partitions(entry, values)
             self._done.dropped += values
-        for some in _batches(plan.move, self._catalog.batch):
+        for some in batches(plan.move, self._catalog.batch):
             self._catalog.move_partitions(entry, some)
             self._done.moved += some
-        for some in _batches(plan.add, self._catalog.batch):
+        for some in batches(plan.add, self._catalog.batch):
             self._catalog.add_partitions(entry, some)
             self._done.added += some
 
@@ -391,14 +392,14 @@ def _type(kind: str) -> str:
 
 def _place(location: str) -> str:
     """A location in one form: stores have several names of one scheme, and files none or one."""
-    scheme, sign, rest = location.rstrip("/").partition("://")
+    scheme, sign, rest = with_one_scheme(location.rstrip("/")).partition("://")
     if not sign:
         scheme, rest = (
             ("file", location.removeprefix("file:").rstrip("/")) if ":/" in location[:6] else ("file", scheme)
         )
     if scheme == "file":
         return "file:" + unquote("/" + rest.lstrip("/")) if rest.startswith("/") else rest
-    return f"{'s3' if scheme in ('s3a', 's3n') else scheme}://{rest}"
+    return f"{scheme}://{rest}"
 
 
 def _holds(parameters: Mapping[str, str], marks: Mapping[str, str]) -> bool:
@@ -411,7 +412,3 @@ def _opened(parameters: Mapping[str, str]) -> dict[str, tuple[int, str]]:
     """Who changes partitions: by name, since when (seconds of the epoch), and from which instant on it sees nothing."""
     found = (one.split("@") for one in parameters.get(OPEN, "").split())
     return {one[0]: (int(one[1]), one[2]) for one in found if len(one) == 3 and one[1].isdigit()}
-
-
-def _batches(items: Sequence[_T], size: int) -> Iterator[list[_T]]:
-    yield from (list(items[at : at + size]) for at in range(0, len(items), size))

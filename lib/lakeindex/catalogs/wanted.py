@@ -30,6 +30,7 @@ from lakeindex.format.instants import comparable
 from lakeindex.format.partitions import unescape_partition_value
 from lakeindex.options.sync_options import CatalogKind, PartitionExtractor, SyncOptions
 from lakeindex.storage import in_parallel
+from lakeindex.storage.paths import with_one_scheme
 from lakeindex.table.handle import Table
 from lakeindex.table.table_columns import table_schema
 from lakeindex.timeline.timeline import Timeline
@@ -172,8 +173,9 @@ def look(table: Table, options: SyncOptions, kind: CatalogKind) -> Truth:
     """
     snapshot = table.snapshot()
     schema = table_schema(table, snapshot)
+    database, name = name_of(table, options)
     comments = _comments(table, snapshot.timeline) if options.comments else {}
-    location = re.sub("^s3[an]://", "s3://", table.uri) if kind is CatalogKind.GLUE else table.uri
+    location = with_one_scheme(table.uri) if kind is CatalogKind.GLUE else table.uri
     listing = {_LISTING: str(options.metadata_listing).upper()} if kind is CatalogKind.GLUE else {}
     fields = [] if options.omit_meta else [pa.field(name, pa.string()) for name in META_COLUMNS]
     fields += list(schema)
@@ -186,11 +188,11 @@ def look(table: Table, options: SyncOptions, kind: CatalogKind) -> Truth:
 
     def column(field: pa.Field) -> CatalogColumn:
         kind = hive_type(field.type, timestamps=options.timestamps)
-        return CatalogColumn(field.name.lower(), kind, comments.get(field.name) if options.comments else None)
+        return CatalogColumn(field.name.lower(), kind, comments.get(field.name))
 
     wanted = CatalogTable(
-        database=name_of(table, options)[0],
-        name=name_of(table, options)[1],
+        database=database,
+        name=name,
         location=location,
         columns=tuple(map(column, first)),
         partition_columns=tuple(map(column, last)),

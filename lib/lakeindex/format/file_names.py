@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -127,14 +127,14 @@ def parse_markers_file(data: bytes) -> tuple[Marker, ...]:
     return tuple(marker for line in lines if (marker := parse_marker(line)) is not None)
 
 
-def markers_files(instant_time: str, markers: Iterable[Marker]) -> dict[str, bytes] | None:
-    """The files of the timeline server's form that name markers, by their paths relative to the table's folder; None
-    if a partition path is of several lines.
+def markers_files(kinds: Mapping[BaseFile, MarkerKind]) -> dict[str, bytes] | None:
+    """The files of the timeline server's form that mark the base files of an instant, one or more, by their paths
+    relative to the table's folder; None if a partition path is of several lines.
     """
-    names = [marker.relative_path for marker in markers]
+    names = [Marker(file.partition_path, file.name, kind).relative_path for file, kind in kinds.items()]
     if any(_LINE_END.search(name) for name in names):
         return None
-    folder = marker_folder(instant_time)
+    folder = marker_folder(next(iter(kinds)).instant_time)
     lines = "".join(f"{name}\n" for name in names)
     return {f"{folder}/MARKERS.type": b"TIMELINE_SERVER_BASED", f"{folder}/MARKERS0": lines.encode()}
 

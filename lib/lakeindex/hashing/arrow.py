@@ -67,11 +67,13 @@ class StringBuffers:
         return StringBuffers(self.data, self.offsets[from_row : to_row + 1])
 
 
+def without_dictionary(array: pa.Array) -> pa.Array:
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
 def plain_strings(keys: StringArray) -> pa.Array:
     """One contiguous ``string`` or ``large_string`` array of any string-like, dictionary or chunked array."""
-    array = _one_array(keys)
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+    array = without_dictionary(_one_array(keys))
     if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
         return array
     return array.cast(pa.large_string())

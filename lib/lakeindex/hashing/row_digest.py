@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeindex.hashing.arrow import without_dictionary
 from lakeindex.hashing.loops import Bytes, Offsets, compiled
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
@@ -75,8 +76,7 @@ def _mix(values: Hashes) -> Hashes:
 
 def _hash_array(array: pa.Array) -> Hashes:
     """A hash of each value: uint64 [n]."""
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+    array = without_dictionary(array)
     if pa.types.is_null(array.type):
         return np.full(len(array), _NULL, np.uint64)
     hashes = _hash_values(array)

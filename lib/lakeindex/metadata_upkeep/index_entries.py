@@ -476,12 +476,13 @@ def _count(view: MetadataView, one: FileSlice) -> int:
 
 def _is_sample_wrong(view: MetadataView, files: Sequence[BaseFile], chance: random.Random) -> bool:
     storage, groups = view.table.storage, view.slices(RECORD_INDEX)
+    scoped = is_partitioned(groups)
     for file in chance.sample(files, min(len(files), _SAMPLED_FILES)):
         stored = StoredColumns(storage, file, None)
         if not stored.row_groups:
             continue
         keys = _joined(stored.column(RECORD_KEY, [chance.choice(stored.row_groups)]))
-        scope = file.partition_path if is_partitioned(groups) else None
+        scope = file.partition_path if scoped else None
         count = sum(one.is_of(scope) for one in groups)
         if len(keys) and count > 1:
             numbers = group_numbers(keys, count)

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.errors import InputError, ObjectNotFoundError, first_line
-from lakeindex.hashing.arrow import one_array
+from lakeindex.hashing.arrow import one_array, without_dictionary
 from lakeindex.showing.json_values import json_of
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.tasks.stores import storage_at
@@ -175,9 +175,7 @@ class Column:
             values = self.chunks.chunk(0).take(pa.array(rows))
         else:
             values = _taken_apart(self.chunks, rows)
-        if pa.types.is_dictionary(values.type):
-            values = values.dictionary_decode()
-        fitted = one_array(fit_column(pa.chunked_array([values]), self.field))
+        fitted = one_array(fit_column(pa.chunked_array([without_dictionary(values)]), self.field))
         if fitted.null_count and not self.field.nullable:
             raise InputError(
                 f"column {self.field.name!r} of the batch has nulls, and its footer says that it has none",
@@ -232,10 +230,11 @@ class Places:
         field = self._rows.schema.field(name)
         parts = list(self._parts(name, field)) or [pa.array([], field.type)]
         if sum(part.dictionary.nbytes for part in parts if pa.types.is_dictionary(part.type)) > _LARGEST_DICTIONARIES:
-            parts = [_plain(part) for part in parts]
+            parts = [without_dictionary(part) for part in parts]
         kinds = dict.fromkeys(part.type for part in parts)
         if len(kinds) > 1:  # files differ
-            parts = [one_array(fit_column(pa.chunked_array([_plain(p)]), field.with_nullable(True))) for p in parts]
+            kind = field.with_nullable(True)
+            parts = [one_array(fit_column(pa.chunked_array([without_dictionary(p)]), kind)) for p in parts]
         values = pa.chunked_array(parts)
         if pa.types.is_dictionary(values.type):
             values = values.unify_dictionaries()
@@ -256,8 +255,8 @@ class Places:
                 reader = file.reader(metadata=footer, read_dictionary=coded)
                 for group, some in picked:
                     rows = reader.read_row_group(group.number, columns=[name], use_threads=False)
+                    check_values(rows)
                     values = one_array(rows.column(name))
-                    _check_values(name, values)
                     yield values if some is None else values.take(pa.array(some))
 
     def _by_file(self) -> Iterator[tuple[KeyedFile, list[tuple[RowGroup, np.ndarray | None]]]]:
@@ -269,16 +268,17 @@ class Places:
             yield self._rows.files[number], picked
 
 
-def _check_values(name: str, values: pa.Array) -> None:
-    """Raises: ArrowInvalid: a text is not UTF-8, at which readers of Parquet do not look."""
-    try:
-        values.validate(full=True)
-    except pa.ArrowInvalid as error:
-        raise pa.ArrowInvalid(f"column {name!r}: {first_line(error)}") from error
+def check_values(piece: pa.Table) -> None:
+    """Readers of Parquet and Arrow files do not look whether a text is UTF-8.
 
-
-def _plain(values: pa.Array) -> pa.Array:
-    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+    Raises:
+        ArrowInvalid: a value is not what its type says; names the column.
+    """
+    for name, column in zip(piece.column_names, piece.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise pa.ArrowInvalid(f"column {name!r}: {first_line(error)}") from error
 
 
 def _is_coded(footer: pq.FileMetaData, name: str, picked: Sequence[tuple[RowGroup, Any]]) -> bool:

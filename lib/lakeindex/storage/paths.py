@@ -14,6 +14,7 @@ Place: TypeAlias = str | os.PathLike[str]
 
 OBJECT_SCHEMES: Final = frozenset({"s3", "s3a", "gs", "az", "abfs", "abfss"})
 _SCHEMES: Final = OBJECT_SCHEMES | {"file", "hdfs", "memory"}
+_ALSO_S3: Final = ("s3a", "s3n")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _PLAIN: Final = re.compile(r"(?:/[A-Za-z0-9_=-][A-Za-z0-9_=.-]*)+")
 """Most paths: in their one form already."""
@@ -155,6 +156,12 @@ def _of_url(scheme: str, rest: str, text: str) -> str:
         elif level not in ("", "."):
             levels.append(level)
     return "/".join((f"{scheme}://{authority}", *levels))
+
+
+def with_one_scheme(uri: str) -> str:
+    """A path or URL; ``s3a://`` and ``s3n://`` are Hadoop's names of ``s3://``."""
+    scheme, separator, rest = uri.partition("://")
+    return f"s3://{rest}" if separator and scheme in _ALSO_S3 else uri
 
 
 def join(folder: str, name: str) -> str:

@@ -23,14 +23,11 @@ from lakeindex.model import VERSION
 from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec
 from lakeindex.run.summary import RunSummary
-from lakeindex.storage.paths import plain
+from lakeindex.storage.paths import plain, with_one_scheme
 from lakeindex.table.handle import Table
 from lakeindex.table.table_columns import table_schema
 from lakeindex.tasks.stores import storage_at
 from lakeindex.telemetry.outcome import RunEnding, RunOutcome, ended_well
-
-_SAME_BUCKET = {"s3a": "s3", "s3n": "s3"}
-
 
 try:
     from openlineage.client import OpenLineageClient
@@ -288,7 +285,7 @@ def dataset_name(uri: str) -> tuple[str, str]:
                               environment names the account; else ``az://c``
     ========================  ======================================================  ==============
     """
-    place = _without_pattern(plain(uri))
+    place = with_one_scheme(_without_pattern(plain(uri)))
     scheme, separator, rest = place.partition("://")
     if not separator:
         return "file", place
@@ -299,7 +296,7 @@ def dataset_name(uri: str) -> tuple[str, str]:
     account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
     if scheme == "az" and account:
         return f"abfss://{authority}@{account}.dfs.core.windows.net", f"/{path}"
-    return f"{_SAME_BUCKET.get(scheme, scheme)}://{authority}", path or "/"
+    return f"{scheme}://{authority}", path or "/"
 
 
 def _without_pattern(uri: str) -> str:

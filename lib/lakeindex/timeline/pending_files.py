@@ -50,16 +50,11 @@ def write_markers(storage: Storage, files: Iterable[tuple[BaseFile, bool]]) -> l
     Returns:
         The objects to sync: of empty ones in one folder, one is enough for all of their names to stay.
     """
-    listed = list(files)
-    kinds = [MarkerKind.CREATE if is_new else MarkerKind.MERGE for _, is_new in listed]
-    contents = {marker_path(file, kind): b"" for (file, _), kind in zip(listed, kinds, strict=True)}
-    if len(listed) > _DIRECT_MOST:
-        markers = [Marker(file.partition_path, file.name, kind) for (file, _), kind in zip(listed, kinds, strict=True)]
-        contents = markers_files(listed[0][0].instant_time, markers) or contents
+    kinds = {file: MarkerKind.CREATE if is_new else MarkerKind.MERGE for file, is_new in files}
+    listed = markers_files(kinds) if len(kinds) > _DIRECT_MOST else None
+    contents = listed or {marker_path(file, kind): b"" for file, kind in kinds.items()}
     in_parallel(storage.uri, lambda one: records.put(storage, *one), contents.items())
-    return [path for path, data in contents.items() if data] or list(
-        {path.rpartition("/")[0]: path for path in contents}.values()
-    )
+    return list(listed) if listed else list({path.rpartition("/")[0]: path for path in contents}.values())
 
 
 def marked_files(storage: Storage, instant: str) -> frozenset[str]:

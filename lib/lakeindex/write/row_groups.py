@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakeindex.errors import InvariantError
-from lakeindex.hashing.arrow import one_array
+from lakeindex.hashing.arrow import one_array, without_dictionary
 from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.splice import GroupOf, ParquetParts
 from lakeindex.write.base_file import (
@@ -207,8 +207,7 @@ def _replaced(
     before = column if is_whole else column.take(pa.array(places))
     if name in rule.filled and rule.function is None:
         kind = rewrite.schema.field(name).type
-        plain = before.dictionary_decode() if pa.types.is_dictionary(before.type) else before
-        values = rule.value(name, plain.cast(kind), values.cast(kind))
+        values = rule.value(name, without_dictionary(before).cast(kind), values.cast(kind))
     if not pa.types.is_dictionary(column.type):
         values = values.cast(column.type)
     is_new = changed(before, values)

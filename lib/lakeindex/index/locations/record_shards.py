@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeindex.errors import REPAIR_KEYS, InvariantError, ObjectNotFoundError
-from lakeindex.hashing.arrow import StringArray
+from lakeindex.hashing.arrow import StringArray, without_dictionary
 from lakeindex.hashing.java_strings import string_hashes
 from lakeindex.index.locations.change_log import damaged
 from lakeindex.index.locations.record_options import RecordOptions
@@ -481,4 +481,4 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
     array = column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):  # more than an array's offsets can hold
         array = pa.concat_arrays([c.cast(pa.large_string()) for c in array.chunks])
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    return without_dictionary(array)

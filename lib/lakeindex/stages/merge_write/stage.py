@@ -348,6 +348,7 @@ class MergeAttempt:
         self._wait_for_turn(named, replacement, merged)
         run_plan = self._session.plan(named, self._bound.snapshot.instant_time, digest, replacement)
         locations = self._looked_up.verified.parts("locations")
+        addressed = self._looked_up.staged.parts(INPUT_ROWS_TABLE)
         return [
             WriteTask(
                 self._spec,
@@ -362,7 +363,7 @@ class MergeAttempt:
                 f"{self._attempt}/delta/{number:05d}.parquet" if self._index.keeps_changes else None,
                 part,
                 min(need, share),
-                are_addressed=bool(self._looked_up.staged.parts(INPUT_ROWS_TABLE)),
+                are_addressed=bool(addressed),
             )
             for number, (planned, file, part, need) in enumerate(
                 zip(plan.slices, run_plan.files, parts, needs, strict=True)

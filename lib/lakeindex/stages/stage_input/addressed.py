@@ -19,10 +19,9 @@ from lakeindex.options.option import CONDITION_OPTIONS
 from lakeindex.options.types import InputFormat
 from lakeindex.pipeline import STAGED_KEY, Stage
 from lakeindex.run.checkpoints import Part
-from lakeindex.run.input_rows import ADDRESS_SHIFT, InputRows, KeyedFile, RowGroup
+from lakeindex.run.input_rows import ADDRESS_SHIFT, InputRows, KeyedFile, RowGroup, check_values
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.stages.stage_input.batch_columns import columns_to_stage, may_lack
-from lakeindex.stages.stage_input.input_pieces import check_values
 from lakeindex.stages.stage_input.inputs import FoundInputs, Split, format_of, parquet_footers, unreadable
 from lakeindex.stages.stage_input.staged_rows import column_bytes, combining_of
 from lakeindex.storage import is_on_this_machine

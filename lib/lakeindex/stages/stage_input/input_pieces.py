@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeindex.errors import first_line
 from lakeindex.options.types import PLAIN_CSV, CsvFormat, InputFormat
+from lakeindex.run.input_rows import check_values
 from lakeindex.stages.stage_input.inputs import InputFile, Split, format_of, unreadable
 from lakeindex.stages.stage_input.text_files import BAD_VALUE, csv_columns, read_csv, read_json
 from lakeindex.storage.storage_file import StorageFile
@@ -116,19 +116,6 @@ def read_columns(file: InputFile, schema: pa.Schema, wanted: InputFormat, csv: C
                 return pq.ParquetFile(StorageFile(storage_at(file.root), file.path, file.size_bytes)).schema_arrow
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise unreadable(file, error) from error
-
-
-def check_values(piece: pa.Table) -> None:
-    """Readers of Parquet and Arrow files do not look whether a text is UTF-8.
-
-    Raises:
-        ArrowInvalid: a value is not what its type says; names the column.
-    """
-    for name, column in zip(piece.column_names, piece.columns, strict=True):
-        try:
-            column.validate(full=True)
-        except pa.ArrowInvalid as error:
-            raise pa.ArrowInvalid(f"column {name!r}: {first_line(error)}") from error
 
 
 def _cut(tables: Iterable[pa.Table], limit: int) -> Iterator[pa.Table]:

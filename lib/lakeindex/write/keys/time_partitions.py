@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.errors import OptionError, SchemaMismatchError
+from lakeindex.hashing.arrow import without_dictionary
 from lakeindex.write.keys.java_text import milliseconds_of
 from lakeindex.write.keys.joda import JodaFormat, JodaParser, zone_of
 
@@ -175,9 +176,7 @@ class TimePartitioner:
         Raises:
             SchemaMismatchError: the column is of a type that says no time.
         """
-        array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        if pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
+        array = without_dictionary(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
         return _by_distinct(self._values(array, name), lambda value: self._path(value, name))
 
     def times(self, array: pa.Array) -> tuple[pa.Array, pa.Array]:
