@@ -14,9 +14,10 @@ from lakeindex.api.table import LakeTable
 from lakeindex.catalogs.catalog import LAST_SYNCED, Catalog, CatalogColumn, CatalogPartition, CatalogTable
 from lakeindex.catalogs.sync import OPEN, Sync, SyncDone
 from lakeindex.catalogs.wanted import Truth, look
-from lakeindex.errors import SchemaMismatchError, TableExistsError
+from lakeindex.errors import OptionError, SchemaMismatchError, TableExistsError
 from lakeindex.options.parse import parse_options
 from lakeindex.options.sync_options import SyncOptions
+from lakeindex.storage.paths import place_of_location
 from lakeindex.table.handle import Table
 from tests.builders import make_table
 
@@ -35,6 +36,12 @@ class World(Protocol):
     partitions: int
 
     def catalog(self) -> Catalog: ...
+
+    def drop_table(self, name: str = "orders") -> None:
+        """As somebody does by hand; files stay."""
+
+    def drop_database(self) -> None:
+        """Likewise, with all that is in it."""
 
 
 @dataclass
@@ -81,7 +88,7 @@ def table_of(world: World, name: str = "orders", **options: str) -> LakeTable:
 
 def rows(*keys: str, kind: pa.DataType | None = None, **more: Any) -> pa.Table:
     """One row for each ``id/region``."""
-    ids, regions = zip(*(key.split("/") for key in keys), strict=True)
+    ids, regions = zip(*(key.split("/", 1) for key in keys), strict=True)
     columns = {"id": ids, "region": regions, "ts": [1] * len(ids), "amount": [1.0] * len(ids)}
     schema = SCHEMA if kind is None else SCHEMA.set(3, pa.field("amount", kind))
     made = pa.table(columns, schema=schema)
@@ -127,7 +134,7 @@ def assert_agrees(catalog: Catalog, table: LakeTable, **options: str) -> None:
     assert held.parameters[LAST_SYNCED] == newest_commit(table)
     assert OPEN not in held.parameters
     live = live_paths(table)
-    assert partitions(catalog) == live
+    assert partitions(catalog) == live, (partitions(catalog), live)
     done = sync_of(catalog, table, **options).check()
     assert done == SyncDone(instant=held.parameters[LAST_SYNCED], strange=done.strange)
 
@@ -193,6 +200,14 @@ def rolled_back_commit(world: World) -> None:
     synced(catalog, table)
     assert_agrees(catalog, table)
     assert partitions(catalog) == ["eu"]
+    more = [table.upsert(rows(f"{region}/{region}")).instant for region in ("as", "af")]
+    synced(catalog, table)
+    for instant in reversed(more):
+        rollback_table(table.uri, str(instant))
+    table.upsert(rows("c/oc"))
+    synced(catalog, table)
+    assert_agrees(catalog, table)
+    assert partitions(catalog) == ["eu", "oc"]
 
 
 def schema_grows(world: World) -> None:
@@ -267,6 +282,126 @@ def foreign_table_of_the_name_is_refused(world: World) -> None:
     with pytest.raises(TableExistsError, match="of another kind \\(iceberg\\)"):
         synced(catalog, table)
     assert entry(catalog).parameters.get(LAST_SYNCED) is None
+
+
+VALUES: tuple[str | None, ...] = (
+    "a b", "50%", "a/b", "é日", None, "A", "a", "a=b", "x:y", "q'\"", "[z]", " lead", "region=x", "a%2Fb", "🎉", "C:\\d"
+)  # fmt: skip
+
+
+def values_of_all_kinds(world: World) -> None:
+    """Catalogs have the values of the rows, and folders as Hadoop names them, in whatever folder the table is."""
+    catalog = world.catalog()
+    for fields, style in ((("region",), "false"), (("region", "ts"), "true")):
+        named = "none" if style == "false" else "region= %23"
+        table = make_table(
+            world.folder / named / "it is%20 é#" / "orders",
+            schema=SCHEMA,
+            keys=("id",),
+            partitions=fields,
+            hoodie__datasource__write__partitionpath__urlencode="true",
+            hoodie__datasource__write__hive_style_partitioning=style,
+            **({"hoodie__write__complex__keygen__new__encoding": "true"} if len(fields) > 1 else {}),
+        )
+        count = len(VALUES)
+        columns = [[*map(str, range(count))], list(VALUES), [1] * count, [1.0] * count]
+        table.upsert(pa.table(columns, schema=SCHEMA))
+        synced(catalog, table)
+
+        def seen(gone: int = 0, more: tuple[str, ...] = ("1",) * (len(fields) - 1)) -> list[tuple[str, ...]]:
+            return sorted((value or "__HIVE_DEFAULT_PARTITION__", *more) for value in VALUES[gone:])
+
+        assert sorted(one.values for one in catalog.partitions(entry(catalog))) == seen()
+        folder = Path(table.uri.removeprefix("file://"))
+        for one in catalog.partitions(entry(catalog)):
+            assert [*Path(place_of_location(one.location)).glob("*.parquet")], one
+        assert place_of_location(entry(catalog).location) == str(folder)
+        assert sync_of(catalog, table).check() == SyncDone(instant=newest_commit(table))
+        table.delete_partitions(live_paths_of(table, VALUES[:8]))
+        synced(catalog, table)
+        assert sorted(one.values for one in catalog.partitions(entry(catalog))) == seen(8)
+        assert sync_of(catalog, table).check() == SyncDone(instant=newest_commit(table))
+        world.drop_table()
+
+
+def live_paths_of(table: LakeTable, values: Sequence[str | None]) -> list[str]:
+    """Paths of the partitions whose first column has these values."""
+    found = table.read(meta=True).to_pylist()
+    return sorted({one["_hoodie_partition_path"] for one in found if one["region"] in values})
+
+
+def two_partitions_of_one_value_are_refused(world: World) -> None:
+    """A catalog would know only one of them, and hide the rows of the other."""
+    catalog, table = world.catalog(), table_of(world)
+    table.upsert(rows("a/a-b", "b/a/b", "c/eu"))
+    with pytest.raises(OptionError, match=r"a-b and .*a/b are both 'a-b' by SinglePartPartitionValueExtractor"):
+        synced(catalog, table)
+    assert catalog.table(DATABASE, "orders") is None, "nothing is half done"
+    table.delete_partitions(["a/b"])
+    synced(catalog, table)
+    assert_agrees(catalog, table)
+    table.upsert(rows("b/a/b", "d/us"))
+    with pytest.raises(OptionError, match="are both 'a-b'"):
+        synced(catalog, table)
+    assert partitions(catalog) == ["a-b", "eu"]
+
+
+def names_in_upper_case(world: World) -> None:
+    """A catalog knows lower case; Spark's schema keeps what the table has."""
+    catalog = world.catalog()
+    schema = pa.schema([("Id", pa.string()), ("Region", pa.string()), ("TS", pa.int32()), ("Amount", pa.float32())])
+    table = make_table(world.folder / "Orders", schema=schema, keys=("Id",), partitions=("Region",), ordering="TS")
+    name = {"hoodie.datasource.hive_sync.table": "orders"}
+    assert sync_of(catalog, table)._name == (DATABASE, "Orders"), "this is what a sync makes lower case"
+    for key in ("a", "b"):
+        table.upsert(pa.table([[key], [key.upper()], [1], [1.0]], schema=schema))
+        synced(catalog, table, **name)
+        assert_agrees(catalog, table, **name)
+    held = entry(catalog)
+    assert [one.name for one in held.columns[5:]] == ["id", "ts", "amount"]
+    assert [one.name for one in held.partition_columns] == ["region"]
+    assert held.parameters["spark.sql.sources.schema.partCol.0"] == "Region"
+    assert partitions(catalog) == ["A", "B"]
+
+
+def dropped_by_hand_it_is_made_again(world: World) -> None:
+    """The table or its database, between syncs and at every call of one."""
+    catalog, table = world.catalog(), table_of(world)
+    table.upsert(rows("a/eu", "b/us"))
+    for drop in (world.drop_table, world.drop_database):
+        synced(catalog, table)
+        drop()
+        assert sync_of(catalog, table).check().created
+        assert synced(catalog, table).created
+        assert_agrees(catalog, table)
+        calls, turn = 3, 0
+        while turn < calls:
+            turn += 1
+            table.upsert(rows(f"n/{drop.__name__}{turn}", note="x"), schema_mode="add")
+            dropping = Stopping(catalog, turn, before=drop)
+            done = synced(dropping, table)  # type: ignore[arg-type]
+            assert done.created, (drop, turn)
+            assert len(dropping.calls) >= turn
+            assert_agrees(catalog, table)
+
+
+def partition_with_older_columns(world: World) -> None:
+    """A sync that was slow adds one with the columns that the table had; readers go by those of the partition."""
+    catalog, table = world.catalog(), table_of(world)
+    table.upsert(rows("a/eu", "b/us"))
+    synced(catalog, table)
+    old = entry(catalog)
+    table.upsert(rows("a/eu", note="x"), schema_mode="add")
+    synced(catalog, table)
+    for touched in (False, True):
+        catalog.drop_partitions(old, [("us",)])
+        catalog.add_partitions(old, [CatalogPartition(("us",), f"{old.location}/us")])
+        assert [one.values for one in sync_of(catalog, table).check().moved] == [("us",)]
+        if touched:
+            table.upsert(rows("c/us", note="x"))
+        done = synced(catalog, table, **{"hoodie.meta.sync.incremental": str(touched).lower()})
+        assert [one.values for one in done.moved] == [("us",)]
+        assert_agrees(catalog, table)
 
 
 def killed_at_every_call(world: World) -> None:
@@ -413,6 +548,11 @@ STORIES: tuple[Callable[[World], object], ...] = (
     partitions_come_and_go,
     several_commits_at_once_and_archived_ones,
     rolled_back_commit,
+    values_of_all_kinds,
+    two_partitions_of_one_value_are_refused,
+    names_in_upper_case,
+    dropped_by_hand_it_is_made_again,
+    partition_with_older_columns,
     schema_grows,
     what_it_cannot_hold_is_refused,
     changes_by_hand_are_mended,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import thriftpy2
 
 from lakeindex.catalogs.hive import HiveCatalog, interface
 from lakeindex.errors import TableNotFoundError
@@ -26,6 +28,13 @@ class HiveWorld:
         empty(self.hive)
         return self.hive
 
+    def drop_table(self, name: str = "orders") -> None:
+        self.hive._client.drop_table("shop", name, False)
+
+    def drop_database(self) -> None:
+        empty(self.hive)
+        self.hive._client.drop_database("shop", False, True)
+
 
 def empty(catalog: HiveCatalog) -> None:
     """Drop every table of the tests' database: their files stay."""
@@ -36,27 +45,22 @@ def empty(catalog: HiveCatalog) -> None:
         return
 
 
-def with_drop_table() -> None:
-    """The interface with a call that only tests make."""
-    service = interface().ThriftHiveMetastore
-    if "drop_table" not in service.thrift_services:
-        from thriftpy2.thrift import TPayload, TType
+CALLS = """
+service More {
+  void drop_table(1: string database, 2: string name, 3: bool deleteData)
+  void drop_database(1: string name, 2: bool deleteData, 3: bool cascade)
+}
+"""
 
-        class Arguments(TPayload):
-            thrift_spec = {  # noqa: RUF012 - thriftpy2's
-                1: (TType.STRING, "dbname", False),
-                2: (TType.STRING, "name", False),
-                3: (TType.BOOL, "deleteData", False),
-            }
-            default_spec = [("dbname", None), ("name", None), ("deleteData", None)]  # noqa: RUF012 - thriftpy2's
 
-        class Result(TPayload):
-            oneway = False
-            thrift_spec = {}  # noqa: RUF012 - thriftpy2's
-            default_spec = []  # noqa: RUF012 - thriftpy2's
-
-        service.drop_table_args, service.drop_table_result = Arguments, Result
-        service.thrift_services.append("drop_table")
+def with_drops() -> None:
+    """The interface with calls that only tests make."""
+    service, more = interface().ThriftHiveMetastore, thriftpy2.load_fp(io.StringIO(CALLS), "more_thrift").More
+    for name in more.thrift_services:
+        if name not in service.thrift_services:
+            service.thrift_services.append(name)
+            for kind in (f"{name}_args", f"{name}_result"):
+                setattr(service, kind, getattr(more, kind))
 
 
 @pytest.fixture(params=["3.1.3", "4.0.1"])
@@ -68,7 +72,7 @@ def place(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def hive(place: str) -> Iterator[HiveCatalog]:
-    with_drop_table()
+    with_drops()
     host, _, port = place.removeprefix("thrift://").partition(":")
     catalog = HiveCatalog([(host, int(port))])
     empty(catalog)

@@ -41,10 +41,12 @@ class CatalogPartition:
     Attributes:
         values: one for each partition column.
         location: its folder, a path or URL.
+        columns: its own, which readers go by; None: not asked for, or those that the table has.
     """
 
     values: tuple[str, ...]
     location: str
+    columns: tuple[CatalogColumn, ...] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +130,8 @@ class Catalog(Protocol):
             CatalogChangedError: it is another one by now, where the catalog can tell.
         """
 
-    def partitions(self, held: CatalogTable) -> Iterator[CatalogPartition]:
-        """All partitions, page by page."""
+    def partitions(self, held: CatalogTable, *, columns: bool = False) -> Iterator[CatalogPartition]:
+        """All partitions, page by page; with columns, if they are asked for or cost nothing."""
 
     def partitions_of(self, held: CatalogTable, values: Sequence[tuple[str, ...]]) -> Iterator[CatalogPartition]:
         """Those of these values that there are."""

@@ -125,8 +125,8 @@ class GlueCatalog:
         more = {} if held.version is None else {"VersionId": held.version}
         self._call("UpdateTable", DatabaseName=wanted.database, TableInput=new, SkipArchive=self._skip_archive, **more)
 
-    def partitions(self, held: CatalogTable) -> Iterator[CatalogPartition]:
-        asked = {"DatabaseName": held.database, "TableName": held.name, "ExcludeColumnSchema": True}
+    def partitions(self, held: CatalogTable, *, columns: bool = False) -> Iterator[CatalogPartition]:
+        asked = {"DatabaseName": held.database, "TableName": held.name, "ExcludeColumnSchema": not columns}
         for page in self._pages("GetPartitions", MaxResults=_READS, **asked):
             yield from map(_partition, page["Partitions"])
 
@@ -285,7 +285,9 @@ def _said(column: CatalogColumn) -> dict[str, str]:
 
 
 def _partition(said: Mapping[str, Any]) -> CatalogPartition:
-    return CatalogPartition(tuple(said["Values"]), said.get("StorageDescriptor", {}).get("Location", ""))
+    descriptor = said.get("StorageDescriptor", {})
+    columns = tuple(map(_column, descriptor["Columns"])) if descriptor.get("Columns") else None
+    return CatalogPartition(tuple(said["Values"]), descriptor.get("Location", ""), columns)
 
 
 def _partition_input(descriptor: Mapping[str, Any], one: CatalogPartition) -> dict[str, Any]:

@@ -161,7 +161,8 @@ class HiveCatalog:
         context = self._thrift.EnvironmentContext(properties=properties)
         self._call("alter_table_with_environment_context", held.database, held.name, entry, context)
 
-    def partitions(self, held: CatalogTable) -> Iterator[CatalogPartition]:
+    def partitions(self, held: CatalogTable, *, columns: bool = False) -> Iterator[CatalogPartition]:
+        del columns  # they come in any case
         names = self._call("get_partition_names", held.database, held.name, -1)
         for some in batches(names, _PAGE):
             yield from map(_partition, self._call("get_partitions_by_names", held.database, held.name, some))
@@ -306,7 +307,7 @@ def _column(field: Any) -> CatalogColumn:
 
 
 def _partition(entry: Any) -> CatalogPartition:
-    return CatalogPartition(tuple(entry.values), entry.sd.location or "")
+    return CatalogPartition(tuple(entry.values), entry.sd.location or "", tuple(map(_column, entry.sd.cols or ())))
 
 
 def _name(held: CatalogTable, values: tuple[str, ...]) -> str:

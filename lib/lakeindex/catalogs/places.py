@@ -10,6 +10,7 @@ from typing import Final
 from lakeindex.catalogs.catalog import Catalog, CatalogTable, is_of_hudi
 from lakeindex.errors import OptionError, TableNotFoundError, TableUnsupportedError
 from lakeindex.options.sync_options import CatalogKind, SyncOptions
+from lakeindex.storage.paths import place_of_location, with_one_scheme
 
 _URL: Final = re.compile(r"(?P<kind>glue|hive)://(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
 _NAMES: Final = 2
@@ -100,7 +101,7 @@ def located(place: str) -> str:
             culprit=place,
             hint="name a table that a sync made",
         )
-    return held.location
+    return with_one_scheme(place_of_location(held.location))
 
 
 def located_tables(place: str) -> list[str]:
@@ -108,4 +109,4 @@ def located_tables(place: str) -> list[str]:
     url = catalog_url(place)
     with closing(url.catalog):
         held = url.catalog.tables(url.database) if url.table is None else (url.held(),)
-        return sorted({one.location for one in held if one.location and is_of_hudi(one)})
+        return sorted({place_of_location(one.location) for one in held if one.location and is_of_hudi(one)})

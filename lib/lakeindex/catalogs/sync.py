@@ -20,7 +20,6 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
-from urllib.parse import unquote
 
 from lakeindex.catalogs.catalog import (
     LAST_COMPLETION,
@@ -39,6 +38,7 @@ from lakeindex.catalogs.wanted import Synced, Truth
 from lakeindex.errors import (
     CatalogChangedError,
     CatalogError,
+    OptionError,
     SchemaMismatchError,
     TableExistsError,
     TableNotFoundError,
@@ -46,7 +46,7 @@ from lakeindex.errors import (
 )
 from lakeindex.format.instants import comparable
 from lakeindex.options.sync_options import SyncOptions
-from lakeindex.storage.paths import with_one_scheme
+from lakeindex.storage.paths import place_of_location, with_one_scheme
 
 OPEN: Final = "lakeindex.sync.open"
 _OPEN_SECONDS: Final = 3600
@@ -123,12 +123,13 @@ class Sync:
         truth = self._look()
         done = SyncDone(instant=None if held is None else held.parameters.get(LAST_SYNCED))
         if held is None:
-            return replace(done, created=True, added=[truth.partition(path) for path in self._paths(truth)])
+            return replace(done, created=True, added=[*self._wanted(truth, self._paths(truth)).values()])
         _refuse_foreign(held, truth.wanted)
         done.altered += differences(held, truth.wanted)
         behind = done.instant if done.instant != truth.instant else None
         if behind is not None or (done.instant is None and truth.instant is not None):
             done.altered.append(f"the catalog knows commit {done.instant or 'none'}, the newest is {truth.instant}")
+        self._all = True
         plan = self._compared(held, truth, None)
         done.added, done.moved = list(plan.add), list(plan.move)
         done.dropped, done.strange = list(plan.drop), list(plan.strange)
@@ -148,11 +149,14 @@ class Sync:
             truth = self._look()
             try:
                 if held is None:
+                    self._wanted(truth, self._paths(truth))  # what cannot be told is refused before there is an entry
                     self._create(truth)
                 elif self._agreed(held, truth):
                     self._done.instant = truth.instant
                     return self._done
-            except (CatalogChangedError, TimelineChangedError) as error:
+            except (CatalogChangedError, TimelineChangedError, TableNotFoundError) as error:
+                if isinstance(error, TableNotFoundError) and held is None:
+                    raise
                 _LOG.info("sync with %s: another look, as %s", self._catalog.kind, error)
         raise CatalogError(
             f"the entry of {'.'.join(self._name)} changed {_ROUNDS} times while it was synced",
@@ -240,29 +244,49 @@ class Sync:
         """
         if not truth.wanted.partition_columns or paths == frozenset():
             return _Partitions()
-        alive = self._paths(truth) if paths is None else truth.paths_alive(paths)
-        wanted = {one.values: one for one in map(truth.partition, alive)}
+        root = _place(truth.wanted.location) + "/"
         if paths is None:
-            there: Iterable[CatalogPartition] = self._catalog.partitions(held)
-            root = _place(truth.wanted.location) + "/"
+            found = {one.values: one for one in self._catalog.partitions(held, columns=self._all)}
+            alive = self._paths(truth)
         else:
             values = dict.fromkeys(truth.partition(path).values for path in sorted(paths))
-            there = itertools.chain.from_iterable(
-                self._catalog.partitions_of(held, some) for some in batches([*values], self._catalog.page)
-            )
-            root = ""
-        found = {one.values: one for one in there}
+            asked = (self._catalog.partitions_of(held, some) for some in batches([*values], self._catalog.page))
+            found = {one.values: one for one in itertools.chain.from_iterable(asked)}
+            # a value may stand for another path than the one that was touched
+            places = {_place(one.location) for one in found.values()}
+            alive = truth.paths_alive({*paths, *(one.removeprefix(root) for one in places if one.startswith(root))})
+        wanted = self._wanted(truth, alive)
         gone = [one for key, one in found.items() if key not in wanted]
+        columns = _kinds(held.columns)
         return _Partitions(
             add=[one for key, one in wanted.items() if key not in found],
             move=[
                 one
                 for key, one in wanted.items()
-                if key in found and _place(found[key].location) != _place(one.location)
+                if key in found
+                and (
+                    _place(found[key].location) != _place(one.location)
+                    or _kinds(found[key].columns or held.columns) != columns
+                )
             ],
             drop=[one.values for one in gone if _place(one.location).startswith(root)],
             strange=[one for one in gone if not _place(one.location).startswith(root)],
         )
+
+    def _wanted(self, truth: Truth, paths: Iterable[str]) -> dict[tuple[str, ...], CatalogPartition]:
+        """Partitions by their values. Raises: OptionError: two of them have the same values, or one does not fit."""
+        found: dict[tuple[str, ...], CatalogPartition] = {}
+        for one in map(truth.partition, dict.fromkeys(paths)):
+            other = found.setdefault(one.values, one)
+            if other is not one:
+                raise OptionError(
+                    f"partitions {other.location} and {one.location} are both {', '.join(one.values)!r} by "
+                    f"{truth.extractor}: a catalog would know only one of them",
+                    culprit=one.location,
+                    hint="give hoodie.datasource.hive_sync.partition_fields and partition_extractor_class that tell "
+                    "them apart",
+                )
+        return found
 
     def _paths(self, truth: Truth) -> list[str]:
         return truth.all_paths() if truth.wanted.partition_columns else []
@@ -392,14 +416,7 @@ def _type(kind: str) -> str:
 
 def _place(location: str) -> str:
     """A location in one form: stores have several names of one scheme, and files none or one."""
-    scheme, sign, rest = with_one_scheme(location.rstrip("/")).partition("://")
-    if not sign:
-        scheme, rest = (
-            ("file", location.removeprefix("file:").rstrip("/")) if ":/" in location[:6] else ("file", scheme)
-        )
-    if scheme == "file":
-        return "file:" + unquote("/" + rest.lstrip("/")) if rest.startswith("/") else rest
-    return f"{scheme}://{rest}"
+    return with_one_scheme(place_of_location(location)).rstrip("/")
 
 
 def _holds(parameters: Mapping[str, str], marks: Mapping[str, str]) -> bool:

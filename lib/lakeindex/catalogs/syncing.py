@@ -34,7 +34,7 @@ class CatalogSynced(JsonResult):
         created: the table was not there.
         altered: what of its entry was otherwise, a sentence each.
         added: partitions that it lacked.
-        moved: partitions that it had at another place.
+        moved: partitions that it had at another place, or with other columns than the table's.
         dropped: partitions that it had and the table has not.
         partitions: paths or values of the first hundred of these.
         strange: partitions that it has at places outside of the table; they stay.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -30,7 +30,7 @@ from lakeindex.format.instants import comparable
 from lakeindex.format.partitions import unescape_partition_value
 from lakeindex.options.sync_options import CatalogKind, PartitionExtractor, SyncOptions
 from lakeindex.storage import in_parallel
-from lakeindex.storage.paths import with_one_scheme
+from lakeindex.storage.paths import hadoop_location, with_one_scheme
 from lakeindex.table.handle import Table
 from lakeindex.table.table_columns import table_schema
 from lakeindex.timeline.timeline import Timeline
@@ -142,10 +142,14 @@ class Truth:
 
     def partition(self, path: str) -> CatalogPartition:
         """A partition as the catalog should have it. Raises: OptionError: its path does not fit the columns."""
-        values = _values(path, self.extractor)
+        columns = self.wanted.partition_columns
+        properties = self.table.properties
+        names = None if properties.hive_style else [{one.name} for one in columns]
+        if names is not None and len(names) == len(properties.partition_fields):
+            names = [one | {field.lower()} for one, field in zip(names, properties.partition_fields, strict=True)]
+        values = _values(path, self.extractor, names)
         if self.decode:
             values = [unescape_partition_value(one) for one in values]
-        columns = self.wanted.partition_columns
         if len(values) != len(columns):
             raise OptionError(
                 f"partition {path!r} of table {self.table.name} has {len(values)} values by "
@@ -175,7 +179,8 @@ def look(table: Table, options: SyncOptions, kind: CatalogKind) -> Truth:
     schema = table_schema(table, snapshot)
     database, name = name_of(table, options)
     comments = _comments(table, snapshot.timeline) if options.comments else {}
-    location = with_one_scheme(table.uri) if kind is CatalogKind.GLUE else table.uri
+    location = hadoop_location(table.uri)
+    location = with_one_scheme(location) if kind is CatalogKind.GLUE else location
     listing = {_LISTING: str(options.metadata_listing).upper()} if kind is CatalogKind.GLUE else {}
     fields = [] if options.omit_meta else [pa.field(name, pa.string()) for name in META_COLUMNS]
     fields += list(schema)
@@ -242,8 +247,12 @@ def _extractor(table: Table, fields: int) -> PartitionExtractor:
     return PartitionExtractor.HIVE_STYLE if table.properties.hive_style else PartitionExtractor.SINGLE
 
 
-def _values(path: str, extractor: PartitionExtractor) -> list[str]:
-    """The values of a partition's path, as Hudi's class of this name reads them."""
+def _values(path: str, extractor: PartitionExtractor, names: Sequence[Collection[str]] | None) -> list[str]:
+    """The values of a partition's path, as Hudi's class of this name reads them.
+
+    Args:
+        names: what may stand before a ``=`` of each level without being part of the value; None: anything.
+    """
     levels = path.split("/")
     if extractor is PartitionExtractor.NONE:
         return []
@@ -251,7 +260,13 @@ def _values(path: str, extractor: PartitionExtractor) -> list[str]:
         return [path.replace("/", "-")]
     if extractor is PartitionExtractor.HIVE_STYLE:
         return [path.partition("=")[2]] if "=" in path else []
-    values = [level.partition("=")[2] if "=" in level else level for level in levels]
+    split = [level.partition("=") for level in levels]
+    if extractor is PartitionExtractor.MULTI and names is not None and len(names) == len(levels):
+        return [
+            value if sign and name.lower() in known else level
+            for level, (name, sign, value), known in zip(levels, split, names, strict=True)
+        ]
+    values = [value if sign else name for name, sign, value in split]
     if extractor is PartitionExtractor.MULTI:
         return values
     if len(levels) != _LEVELS[extractor] or not all(re.fullmatch(r"[0-9]+", one) for one in values):

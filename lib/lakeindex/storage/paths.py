@@ -114,6 +114,18 @@ def file_uri(path: str) -> str:
     return f"file://{path.replace('%', '%25')}"
 
 
+def hadoop_location(place: str) -> str:
+    """A place of :func:`plain` as Hadoop takes it and as catalogs hold it: of a file, too, nothing is encoded."""
+    found = plain(place)
+    return found if "://" in found else f"file://{found}"
+
+
+def place_of_location(location: str) -> str:
+    """Inverse of :func:`hadoop_location`, for one slash or three behind ``file:``."""
+    scheme, sign, path = location.partition(":")
+    return f"/{path.lstrip('/')}" if sign and scheme.lower() == "file" and path.startswith("/") else location
+
+
 def _at_home(text: str) -> str:
     if not text.startswith("~"):
         return text

@@ -82,6 +82,12 @@ class GlueWorld:
         empty(self.glue)
         return self.glue
 
+    def drop_table(self, name: str = "orders") -> None:
+        self.glue._client.delete_table(DatabaseName="shop", Name=name)
+
+    def drop_database(self) -> None:
+        empty(self.glue)
+
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda one: one.__name__)
 def test_contract(story: Callable[[World], object], glue: GlueCatalog, tmp_path: Path):
