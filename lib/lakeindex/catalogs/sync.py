@@ -254,7 +254,8 @@ class Sync:
             found = {one.values: one for one in itertools.chain.from_iterable(asked)}
             # a value may stand for another path than the one that was touched
             places = {_place(one.location) for one in found.values()}
-            alive = truth.paths_alive({*paths, *(one.removeprefix(root) for one in places if one.startswith(root))})
+            others = {one.removeprefix(root) for one in places if one.startswith(root)}
+            alive = truth.paths_alive({*paths, *(one for one in others if not {"", ".", ".."} & {*one.split("/")})})
         wanted = self._wanted(truth, alive)
         gone = [one for key, one in found.items() if key not in wanted]
         columns = _kinds(held.columns)

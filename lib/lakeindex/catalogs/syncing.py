@@ -6,12 +6,13 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from lakeindex.catalogs.places import open_catalog
 from lakeindex.catalogs.sync import Sync, SyncDone
 from lakeindex.catalogs.wanted import Truth, look, name_of
-from lakeindex.errors import OptionError
+from lakeindex.errors import OptionError, noted
 from lakeindex.model import SYNC_OPTION
 from lakeindex.options.parse import parse_options
 from lakeindex.options.sync_options import CatalogKind, SyncOptions
@@ -107,6 +108,17 @@ def sync_table(
     table = Table.at(uri, use_metadata=given.use_metadata)
     done = tuple(_synced(table, kind, options, check=check, every=all_partitions) for kind in dict.fromkeys(kinds))
     return SyncSummary(table.name, table.uri, check, done)
+
+
+def sync_after(uri: str, config: WriteConfig) -> tuple[str, ...]:
+    """Let the catalogs of ``lakeindex.sync`` know of what was committed, or rolled back; notes on what went wrong."""
+    notes: tuple[str, ...] = ()
+    for kind in config.of(SyncOptions).catalogs:
+        notes += noted(
+            f"the catalog {kind} does not know the commit yet; the next sync tells it",
+            partial(sync_table, uri, config, catalogs=(kind,)),
+        )
+    return notes
 
 
 def _kind(name: str) -> CatalogKind:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from lakeindex.catalogs.syncing import sync_after
 from lakeindex.conductor.open_for_write import open_and_retry, retry_on_conflict
 from lakeindex.errors import TableCorruptError
 from lakeindex.files.file_system_view import Snapshot
@@ -134,6 +135,8 @@ def migrate_index(
             return _switch(switch, snapshot, runner, checkpoints, dry_run=dry_run, notes=notes)
 
         done = retry_on_conflict(table, plain, work)
+    if done.instant is not None:
+        notes += sync_after(uri, plain)
     return IndexMigrated(
         table=table.name,
         uri=table.uri,

@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
+from lakeindex.catalogs.syncing import sync_after
 from lakeindex.commit.write_session import AlreadyDone, PublishGuards, Replacement, RunIdentity, begin_write
 from lakeindex.conductor.open_for_write import open_for_write
 from lakeindex.errors import UsageError, WriteConflictError
@@ -83,7 +84,8 @@ def rescale_table(
                 f"there is no partition {path!r}", culprit=path, hint="`lakeindex inspect` lists the partitions"
             )
         target = layout.with_partitions({path: n for path, n in counts.items() if layout.count_of(path) != n})
-    return _rewrite(opened, layout, target, runner, settings, dry_run=dry_run, force=force)
+    done = _rewrite(opened, layout, target, runner, settings, dry_run=dry_run, force=force)
+    return done if dry_run else replace(done, notes=done.notes + sync_after(uri, settings))
 
 
 def migrate_to_buckets(

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from lakeindex.catalogs.syncing import sync_after
 from lakeindex.commit.services.archive import Archived, archive_table, plan_archiving
 from lakeindex.commit.services.clean import Cleaned, clean_table, plan_clean
 from lakeindex.commit.services.rollback import rollback_instant
@@ -223,4 +224,5 @@ def rollback_table(
             f"another writer is rolling {instant} back", culprit=instant, hint="wait for it, then look at the history"
         )
     last = table.reload().load_timeline().last_completed_write_time
-    return RollbackSummary(table.name, table.uri, done.instant, done.rollback_instant, done.files, last, done.notes)
+    notes = done.notes + sync_after(table.uri, config or WriteConfig())
+    return RollbackSummary(table.name, table.uri, done.instant, done.rollback_instant, done.files, last, notes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -92,13 +91,11 @@ class RunObserver:
 
     def _synced(self) -> tuple[str, ...]:
         """Let the catalogs know of the commit; of an earlier one, if this run found its batch committed."""
-        notes: tuple[str, ...] = ()
-        for kind in self._spec.config.of(SyncOptions).catalogs:
-            from lakeindex.catalogs.syncing import sync_table
+        if not self._spec.config.of(SyncOptions).catalogs:
+            return ()
+        from lakeindex.catalogs.syncing import sync_after
 
-            sync = partial(sync_table, self._spec.table_uri, self._spec.config, catalogs=(kind,))
-            notes += noted(f"the catalog {kind} does not know the commit yet; the next sync tells it", sync)
-        return notes
+        return sync_after(self._spec.table_uri, self._spec.config)
 
     def _started(self, spec: RunSpec) -> None:
         if self._lineage is not None:

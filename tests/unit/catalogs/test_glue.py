@@ -13,6 +13,7 @@ import pytest
 from botocore.awsrequest import AWSResponse
 
 import lakeindex as library
+from lakeindex.catalogs.catalog import CatalogPartition
 from lakeindex.catalogs.glue import GlueCatalog, glue_catalog
 from lakeindex.errors import AccessDeniedError, OptionError, TableNotFoundError
 from lakeindex.options.sync_options import SyncOptions
@@ -21,6 +22,8 @@ from tests.catalog_contract import (
     World,
     assert_agrees,
     entry,
+    live_paths,
+    newest_commit,
     partitions,
     rows,
     synced,
@@ -240,3 +243,68 @@ def test_a_sync_that_fails_hurts_no_commit(glue: GlueCatalog, tmp_path: Path, mo
 @pytest.mark.slow
 def test_ten_thousand_partitions(glue: GlueCatalog, tmp_path: Path):
     assert very_many_partitions(GlueWorld(tmp_path, glue, 10_000))["add one"] == 8
+
+
+def test_every_write_is_followed_by_a_sync(glue: GlueCatalog, tmp_path: Path):
+    """Whatever makes or takes back a commit: the catalog knows it, without another call."""
+    table = table_of(GlueWorld(tmp_path, glue), **{"hoodie__index__type": "BUCKET"})
+    options = {"lakeindex.sync": "glue", "hoodie.datasource.hive_sync.database": "shop"}
+    source = table_of(GlueWorld(tmp_path, glue), "source")
+    source.upsert(rows("s/so"))
+    new = table.upsert(rows("a/eu", "b/us"), options=options).instant
+    writes: tuple[Callable[[], Any], ...] = (
+        lambda: table.insert(rows("c/as"), options=options),
+        lambda: table.bulk_insert(rows("d/af"), options=options),
+        lambda: table.insert_overwrite(rows("e/eu"), options=options),
+        lambda: table.delete(rows("e/eu"), options=options),
+        lambda: table.delete(where="region = 'as'", options=options),
+        lambda: table.update({"amount": "2.0"}, where="region = 'us'", options=options),
+        lambda: table.replace_where(rows("f/us"), where="region = 'us'", options=options),
+        lambda: table.apply(source.changes(), options=options),
+        lambda: table.rescale(2, options=options),
+        lambda: table.delete_partitions(["us"], options=options),
+        lambda: table.truncate(options=options),
+        lambda: table.insert_overwrite_table(rows("g/oc"), options=options),
+        lambda: table.rollback(newest_commit(table) or "", options=options),
+        lambda: table.index_migrate("SIMPLE", options=options),
+    )
+    for number, write in enumerate(writes):
+        done = write()
+        assert getattr(done, "notes", ()) == (), number
+        assert newest_commit(table) != new, number
+        new = newest_commit(table)
+        assert_agrees(glue, table)
+
+
+def test_every_missing_permission_is_named(glue: GlueCatalog, tmp_path: Path):
+    """Of every action that the page lists, in one run of the sync that needs them all."""
+    page = (Path(__file__).resolve().parents[3] / "docs/catalogs.md").read_text()
+    listed = {one.split("`")[0] for one in page.partition("Needed permissions:")[2].split("`glue:")[1:]}
+    table = table_of(GlueWorld(tmp_path, glue))
+    table.upsert(rows("a/eu", "b/us"))
+
+    refused = {action: Answers(glue, action, "AccessDeniedException", times=0) for action in listed}
+    seen = set()
+    for turn in range(40):
+        for action in listed:
+            refused[action].seen, refused[action].left = 0, 0 if action in seen else 10**6
+        try:
+            synced(glue, table)
+            list(glue.tables("shop"))
+        except AccessDeniedError as error:
+            action = str(error.culprit).removeprefix("glue:")
+            assert f"glue:{action}" in str(error.hint), error
+            seen.add(action)
+            continue
+        if seen == listed:
+            break
+        held = entry(glue)
+        table.upsert(rows(f"c/n{turn}", "b/us", **{f"c{at}": "x" for at in range(turn + 1)}), schema_mode="add")
+        table.delete_partitions(["eu"]) if "eu" in live_paths(table) else table.upsert(
+            rows("a/eu", **{f"c{at}": "x" for at in range(turn + 1)})
+        )
+        moved = CatalogPartition(("us",), f"{held.location}/elsewhere")
+        for one in refused.values():
+            one.left = 0
+        glue.move_partitions(held, [moved])
+    assert seen == listed
