@@ -49,11 +49,13 @@ def delete(root: str, path: str) -> None:
     open_storage(root).delete(path)
 
 
-def lineage_facets(uri: str, inputs: Sequence[str], summary: Mapping[str, Any]) -> LineageFacets:
+def lineage_facets(
+    uri: str, inputs: Sequence[str], summary: Mapping[str, Any], options: Mapping[str, str]
+) -> LineageFacets:
     """What OpenLineage is told of a run that ended well, as :func:`lakeindex.telemetry.lineage.facets_of_summary`."""
     from lakeindex.telemetry.lineage import facets_of_summary
 
-    return facets_of_summary(uri, inputs, summary)
+    return facets_of_summary(uri, inputs, summary, options)
 
 
 def merge_mode(uri: str) -> MergeMode | None:

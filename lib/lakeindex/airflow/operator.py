@@ -219,7 +219,8 @@ class JobOperator(SparkSubmitOperator):
             return None
         from lakeindex.airflow import files
 
-        return files.lineage_facets(self.plan_of_run.uri, self.plan_of_run.inputs, self._summary)
+        plan = self.plan_of_run
+        return files.lineage_facets(plan.uri, plan.inputs, self._summary, dict(plan.options))
 
 
 class StageOperator(JobOperator):

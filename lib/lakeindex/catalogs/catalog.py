@@ -111,6 +111,9 @@ class Catalog(Protocol):
     def table(self, database: str, name: str) -> CatalogTable | None:
         """A table, or None: there is none, or no such database."""
 
+    def lineage_name(self, held: CatalogTable) -> tuple[str, str]:
+        """Namespace and name of a table by OpenLineage's naming specification."""
+
     def tables(self, database: str) -> Iterator[CatalogTable]:
         """Every table of a database. Raises: TableNotFoundError: no such database."""
 

@@ -102,6 +102,10 @@ class GlueCatalog:
         except TableNotFoundError:
             return None
 
+    def lineage_name(self, held: CatalogTable) -> tuple[str, str]:
+        account = held.native.get("CatalogId", "")
+        return f"arn:aws:glue:{self._client.meta.region_name}:{account}", f"table/{held.database}/{held.name}"
+
     def tables(self, database: str) -> Iterator[CatalogTable]:
         for page in self._pages("GetTables", DatabaseName=database):
             yield from map(_table, page["TableList"])

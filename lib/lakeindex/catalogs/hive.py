@@ -122,6 +122,10 @@ class HiveCatalog:
         except TableNotFoundError:
             return None
 
+    def lineage_name(self, held: CatalogTable) -> tuple[str, str]:
+        host, port = self._places[0]
+        return f"hive://{host}:{port}", held.full_name
+
     def tables(self, database: str) -> Iterator[CatalogTable]:
         self._call("get_database", database)
         names = self._call("get_all_tables", database)

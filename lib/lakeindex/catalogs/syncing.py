@@ -121,6 +121,20 @@ def sync_after(uri: str, config: WriteConfig) -> tuple[str, ...]:
     return notes
 
 
+def lineage_names(uri: str, config: WriteConfig) -> tuple[tuple[str, str], ...]:
+    """Namespace and name, by OpenLineage's specification, that the catalogs of ``lakeindex.sync`` have a table under.
+
+    Raises:
+        LakeIndexError: a catalog does not answer, or there is no table.
+    """
+    options, found = config.of(SyncOptions), []
+    for kind in options.catalogs:
+        with closing(open_catalog(kind, options)) as catalog:
+            held = catalog.table(*name_of(Table.at(uri), options))
+            found += [catalog.lineage_name(held)] if held is not None else []
+    return tuple(found)
+
+
 def _kind(name: str) -> CatalogKind:
     try:
         return CatalogKind(name.lower())

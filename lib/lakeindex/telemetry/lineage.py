@@ -14,12 +14,16 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
 
+from lakeindex.catalogs.syncing import lineage_names
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError, UsageError
 from lakeindex.model import VERSION
+from lakeindex.options.parse import parse_options
+from lakeindex.options.types import WriteConfig
 from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec
 from lakeindex.run.summary import RunSummary
@@ -42,6 +46,7 @@ try:
         processing_engine_run,
         schema_dataset,
         storage_dataset,
+        symlinks_dataset,
     )
     from openlineage.client.uuid import generate_new_uuid
 except ImportError as missing:
@@ -78,12 +83,14 @@ def lineage_facets(
     *,
     summary: RunSummary | None = None,
     schema: pa.Schema | None = None,
+    catalogs: Sequence[tuple[str, str]] = (),
     error: BaseException | None = None,
 ) -> LineageFacets:
     """Datasets and facets of a run.
 
     Args:
         inputs: files, folders and ``*`` patterns of the batch.
+        catalogs: namespace and name of the table in each catalog that has it.
     """
     run_facets: dict[str, Any] = {
         "processing_engine": processing_engine_run.ProcessingEngineRunFacet(VERSION, "lakeindex", producer=PRODUCER)
@@ -95,18 +102,22 @@ def lineage_facets(
         )
     job_type = job_type_job.JobTypeJobFacet("BATCH", "LAKEINDEX", "JOB", producer=PRODUCER)
     return LineageFacets(
-        _inputs(inputs, summary), [_output(table_uri, summary, schema)], run_facets, {"jobType": job_type}
+        _inputs(inputs, summary), [_output(table_uri, summary, schema, catalogs)], run_facets, {"jobType": job_type}
     )
 
 
-def facets_of_summary(table_uri: str, inputs: Sequence[str], summary: Mapping[str, Any]) -> LineageFacets:
+def facets_of_summary(
+    table_uri: str, inputs: Sequence[str], summary: Mapping[str, Any], options: Mapping[str, str] = MappingProxyType({})
+) -> LineageFacets:
     """Datasets and facets of a run that ended well, from the JSON it left.
 
     Args:
         inputs: files, folders and ``*`` patterns of the batch.
+        options: of the run.
     """
     ending = ended_well(RunSummary.from_json(json.dumps(summary)), 0)
-    return lineage_facets(table_uri, inputs, summary=ending.counted, schema=_columns(table_uri))
+    names = _in_catalogs(table_uri, parse_options(options))
+    return lineage_facets(table_uri, inputs, summary=ending.counted, schema=_columns(table_uri), catalogs=names)
 
 
 def lineage_of(stage: Stage | None, parent: str | None = None) -> Lineage:
@@ -147,6 +158,7 @@ class Lineage:
             _outside(spec),
             summary=ending.counted,
             schema=None if ending.summary is None else _columns(spec.table_uri),
+            catalogs=() if ending.summary is None else _in_catalogs(spec.table_uri, spec.config),
             error=ending.error,
         )
         self._emit(spec, _state(ending), facets, datetime.fromtimestamp(ending.finished_at, UTC))
@@ -215,9 +227,14 @@ def _inputs(uris: Sequence[str], summary: RunSummary | None) -> list[InputDatase
     return [InputDataset(namespace, name, inputFacets=dict(facets)) for namespace, name in named]
 
 
-def _output(table_uri: str, summary: RunSummary | None, schema: pa.Schema | None) -> OutputDataset:
+def _output(
+    table_uri: str, summary: RunSummary | None, schema: pa.Schema | None, catalogs: Sequence[tuple[str, str]]
+) -> OutputDataset:
     namespace, name = dataset_name(table_uri)
     facets: dict[str, Any] = {"storage": storage_dataset.StorageDatasetFacet("hudi", "parquet", producer=PRODUCER)}
+    if catalogs:
+        named = [symlinks_dataset.Identifier(*one, type="TABLE") for one in catalogs]
+        facets["symlinks"] = symlinks_dataset.SymlinksDatasetFacet(named, producer=PRODUCER)
     output_facets: dict[str, Any] = {}
     if schema is not None:
         facets["schema"] = schema_dataset.SchemaDatasetFacet(fields=_fields(schema), producer=PRODUCER)
@@ -251,6 +268,14 @@ def _columns(table_uri: str) -> pa.Schema | None:
         return table_schema(table, table.snapshot())
     except LakeIndexError:
         return None
+
+
+def _in_catalogs(table_uri: str, config: WriteConfig) -> tuple[tuple[str, str], ...]:
+    """Names of the table in catalogs; none if they do not answer, as :func:`_columns`."""
+    try:
+        return lineage_names(table_uri, config)
+    except LakeIndexError:
+        return ()
 
 
 def _parent_facet(parent: str | None) -> Any:

@@ -22,6 +22,7 @@ from lakeindex.run.spec import RunSpec
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.telemetry.lineage import dataset_name, lineage_facets
 from lakeindex.telemetry.observer import RunObserver
+from tests.moto_server import moto_here, use_aws
 from tests.unit.cli.tables import batch, new_table, row
 
 ON = {"lakeindex.openlineage": "true"}
@@ -224,3 +225,19 @@ def test_facets_for_an_operator():
         isinstance(one, output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet)
         for one in (target.outputFacets or {}).values()
     )
+
+
+def test_a_table_that_catalogs_know_has_their_names(tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch):
+    table, options = new_table(tmp_path), {**ON, "lakeindex.sync": "glue"}
+    rows = str(batch(tmp_path / "a.parquet", [row(n) for n in range(3)]))
+    with moto_here() as endpoint:
+        use_aws(monkeypatch, endpoint)
+        assert lakeindex.open_table(str(table)).upsert(rows, options=options).notes == ()
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    assert len(lakeindex.open_table(str(table)).upsert(rows, options=options).notes) == 1, "the sync's own"
+    start, done, _, silent = events(log)
+    names = [{"namespace": "arn:aws:glue:us-east-1:123456789012", "name": f"table/default/{table.name}"}]
+    found = body(done["outputs"][0]["facets"]["symlinks"])["identifiers"]
+    assert found == [{**one, "type": "TABLE"} for one in names]
+    assert "symlinks" not in start["outputs"][0]["facets"], "it is not known before the sync"
+    assert "symlinks" not in silent["outputs"][0]["facets"], "nor if the catalog does not answer"
