@@ -69,6 +69,11 @@ def test_every_table_is_an_instance_and_one_that_fails_stops_no_other(
         "table.upsert 2": "skipped",
         "table.upsert 3": "skipped",
         "table.upsert 4": "upstream_failed",
+        "table.sync 0": "upstream_failed",
+        "table.sync berries": "skipped",
+        "table.sync 2": "skipped",
+        "table.sync 3": "skipped",
+        "table.sync 4": "upstream_failed",
     }
     assert f"AirflowFailException: {lake.folder}/conf/figs.yaml:3: option is unknown" in capfd.readouterr().out
 

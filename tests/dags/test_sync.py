@@ -32,19 +32,20 @@ def dags(folder: Path, options: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     conf = folder / "conf"
     conf.mkdir()
-    (conf / "visits.yaml").write_text(f"uri: {folder}/visits\n{options}")
+    (conf / "visits.yaml").write_text(f"uri: {folder}/visits\nexecution: local\ninput: {folder}/a.parquet\n{options}")
     (conf / "others.yaml").write_text(f"uri: {folder}/others\n")
     monkeypatch.setenv("LAKEINDEX_TABLES", str(conf))
     bag = DagBag(dag_folder=str(Path(__file__).resolve().parents[2] / "dags"))
     assert not bag.import_errors
-    return bag.dags["upsert_table"]
+    for dag in (one for name, one in bag.dags.items() if name.startswith("upsert_")):
+        for task in dag.tasks:
+            task.retries = 0
+    return bag.dags
 
 
 def test_a_run_ends_with_a_sync_and_an_event(tmp_path: Path, glue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     options = "options:\n  lakeindex.sync: glue\n  hoodie.datasource.hive_sync.database: shop\n"
-    dag = dags(tmp_path, options, monkeypatch)
-    for task in dag.tasks:
-        task.retries = 0
+    dag = dags(tmp_path, options, monkeypatch)["upsert_table"]
     create_table(tmp_path / "visits", ROWS.schema, key="id", partition="day")
     pq.write_table(ROWS, tmp_path / "a.parquet")
     conf = {"table": "visits", "input": f"{tmp_path}/a.parquet", "execution": "local"}
@@ -63,4 +64,31 @@ def test_a_run_ends_with_a_sync_and_an_event(tmp_path: Path, glue: Any, monkeypa
 
 
 def test_without_a_catalog_there_is_no_such_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "sync" not in dags(tmp_path, "", monkeypatch).task_dict
+    assert "sync" not in dags(tmp_path, "", monkeypatch)["upsert_table"].task_dict
+
+
+def test_each_of_several_tables_has_its_own(tmp_path: Path, glue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = "options:\n  lakeindex.sync: glue\n  hoodie.datasource.hive_sync.database: many\n"
+    dag = dags(tmp_path, options, monkeypatch)["upsert_tables"]
+    for name in ("visits", "others"):
+        create_table(tmp_path / name, ROWS.schema, key="id", partition="day")
+    pq.write_table(ROWS, tmp_path / "a.parquet")
+    others = tmp_path / "conf/others.yaml"
+    others.write_text(f"{others.read_text()}execution: local\ninput: {tmp_path}/a.parquet\n")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+
+    def run() -> dict[str, str]:
+        found = dag.test().get_task_instances()
+        return {f"{one.task_id} {one.rendered_map_index}": str(one.state) for one in found if one.map_index >= 0}
+
+    expected = {
+        f"table.{task} {name}": "success" for task in ("check_input", "upsert") for name in ("visits", "others")
+    }
+    assert run() == {**expected, "table.sync visits": "failed", "table.sync others": "skipped"}, "it hurts no commit"
+    monkeypatch.setenv("AWS_ENDPOINT_URL", str(glue.meta.endpoint_url))
+    assert run() == {**expected, "table.sync visits": "success", "table.sync others": "skipped"}
+    assert len(glue.get_partitions(DatabaseName="many", TableName="visits")["Partitions"]) == 2
+    [event] = asset_events("glue many.visits")
+    assert event["uri"].endswith("/visits")
+    assert event["instant"] == asset_events("visits")[-1]["instant"]

@@ -103,7 +103,7 @@ def announce_commit(plan: DagPlan, run: Mapping[str, Any], context: Mapping[str,
     return {"table": plan.table, **done}
 
 
-def announce_sync(plan: DagPlan, context: Mapping[str, Any]) -> list[dict[str, Any]]:
+def announce_sync(uri: str, options: Mapping[str, str], context: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Let catalogs know of a table, and make an event of its name in each (``glue://database/table``), by the alias
     :data:`CATALOGS_ALIAS`, which must be an outlet.
 
@@ -115,12 +115,12 @@ def announce_sync(plan: DagPlan, context: Mapping[str, Any]) -> list[dict[str, A
     """
     from lakeindex.airflow.files import sync_catalogs
 
-    done = sync_catalogs(plan.uri, dict(plan.options))
+    done = sync_catalogs(uri, options)
     for one in done:
         print(f"{one['catalog']} {one['name']} knows {one['instant']}: {one}")  # noqa: T201 - Airflow's log
         asset = Asset(name=f"{one['catalog']} {one['name']}", uri=f"{one['catalog']}://{one['name'].replace('.', '/')}")
         told = {key: one[key] for key in ("instant", "agrees", "created", "added", "moved", "dropped")}
-        context["outlet_events"][AssetAlias(CATALOGS_ALIAS)].add(asset, extra={"uri": plan.uri, **told})
+        context["outlet_events"][AssetAlias(CATALOGS_ALIAS)].add(asset, extra={"uri": uri, **told})
     return done
 
 

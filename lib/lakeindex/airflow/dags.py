@@ -246,12 +246,21 @@ def _sync_task() -> Any:
     def sync(**context: Any) -> list[dict[str, Any]]:
         """Let the catalogs of the table's options know of the commit."""
         plan = DagPlan.from_xcom(context["ti"].xcom_pull(task_ids=PLAN_TASK))
-        if SYNC_OPTION not in dict(plan.options):
-            raise AirflowSkipException(f"{plan.table} names no catalog: option {SYNC_OPTION}")
-        with reporting_failures(context):
-            return announce_sync(plan, context)
+        return sync_table(plan.table, plan.uri, dict(plan.options), context)
 
     return sync()
+
+
+def sync_table(table: str, uri: str, options: Mapping[str, str], context: Any) -> list[dict[str, Any]]:
+    """What the tasks ``sync`` do: let the catalogs of a table's options know of its commits; an event for each.
+
+    Raises:
+        AirflowSkipException: the options name none.
+    """
+    if not options.get(SYNC_OPTION, "").strip():
+        raise AirflowSkipException(f"{table} names no catalog: option {SYNC_OPTION}")
+    with reporting_failures(context):
+        return announce_sync(uri, options, context)
 
 
 TABLES_DAG: Final = "upsert_tables"
@@ -263,6 +272,7 @@ _TABLES_DOC: Final = """\
 | `find_tables` | lists the files of `conf/tables`, or those that the form names |
 | `table.check_input` | reads the table's file, works out its input; no data yet skips the table |
 | `table.upsert` | all five stages in one spark-submit; the event of the table's asset has the counts |
+| `table.sync` | if the table's options name catalogs: lets them know of the commit, emits an event of the name there |
 
 Every table has an instance of its own; one that fails does not stop the others. *Run report* lists them all.
 """
@@ -301,17 +311,27 @@ def tables_dag(folder: Path, root: Path, *, pool: str = "default_pool", at_once:
             with reporting_failures(context):
                 return upsert_arguments(folder / f"{table}.yaml", root, context)
 
+        @task(
+            outlets=[AssetAlias(CATALOGS_ALIAS)],
+            multiple_outputs=False,
+            map_index_template="{{ task.op_kwargs['table_name'] }}",
+        )
+        def sync(table: str, table_name: str, options: Any, **context: Any) -> list[dict[str, Any]]:
+            """Let the catalogs of the table's options know of the commit."""
+            return sync_table(table_name, table, options, context)
+
         @task_group(group_id="table")
         def upsert_one(table: str) -> None:
             """One table."""
             given: Any = check_input(table=table)
-            LakeIndexUpsertOperator(
+            upserted = LakeIndexUpsertOperator(
                 task_id="upsert",
                 map_index_template="{{ task.table_name }}",
                 pool=pool,
                 max_active_tis_per_dagrun=at_once,
                 **{name: given[name] for name in (*ARGUMENTS, "conf")},
             )
+            upserted >> sync(**{name: given[name] for name in ("table", "table_name", "options")})
 
         upsert_one.expand(table=find_tables())
     return dag

@@ -7,6 +7,7 @@ metastore compares it (since 4.0); an older one is looked at once more. Files ar
 from __future__ import annotations
 
 import getpass
+import os
 import time
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -44,6 +45,8 @@ _PAGE: Final = 1000
 _NO_STATISTICS: Final = {"DO_NOT_UPDATE_STATS": "true"}
 _DENIED: Final = ("permission denied", "not authorized", "accesscontrolexception", "hiveaccesscontrolexception")
 _MODIFIED: Final = "the table has been modified"
+_MISSING: Final = ("does not exist", "doesn't exist")
+"""What is said of an object that went away in the middle, as an invalid object or operation."""
 _EXTERNAL: Final = "EXTERNAL_TABLE"
 
 
@@ -87,7 +90,7 @@ class HiveCatalog:
         self._places = places
         self._place = ", ".join(f"thrift://{host}:{port}" for host, port in places)
         self._thrift = interface()
-        self._user = getpass.getuser()
+        self._user = os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
         self._made: Any = None
 
     def close(self) -> None:
@@ -259,7 +262,7 @@ class HiveCatalog:
 
     def _error(self, name: str, error: Exception) -> LakeIndexError:
         kind, message = type(error).__name__, str(getattr(error, "message", "") or error)
-        if kind == "NoSuchObjectException":
+        if kind == "NoSuchObjectException" or any(words in message.lower() for words in _MISSING):
             return TableNotFoundError(
                 f"the Hive Metastore at {self._place} knows no such object ({name}): {message}",
                 culprit=name,
