@@ -14,7 +14,7 @@ from lakeindex.errors import LakeIndexError
 from lakeindex.index.bucket import bucket_of, make_index
 from lakeindex.index.bucket_options import BucketLayout
 from lakeindex.model import IndexSpec, IndexType
-from lakeindex.operations import rescale_run as rescale_tasks
+from lakeindex.operations import rewrite_run as rescale_tasks
 from lakeindex.operations.rescale import RescaleSummary, migrate_to_buckets, rescale_table, switch_index
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table

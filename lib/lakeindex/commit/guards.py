@@ -13,15 +13,24 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, TypeAlias
 
-from lakeindex.commit.run_records import RunPlan
-from lakeindex.errors import InvariantError, ObjectNotFoundError, StorageError, TableCorruptError, WriteConflictError
-from lakeindex.files.file_system_view import snapshot
+from lakeindex.commit.run_records import RunPlan, load_claim
+from lakeindex.errors import (
+    InvariantError,
+    ObjectNotFoundError,
+    PendingInstantError,
+    StorageError,
+    TableCorruptError,
+    WriteConflictError,
+)
+from lakeindex.files.file_system_view import Snapshot, snapshot
 from lakeindex.files.footers import parse_shape, read_footer_bytes
 from lakeindex.format.avro_columns import columns_of
 from lakeindex.format.commit_metadata import INTERNAL_SCHEMA_KEY, CommitMetadata
 from lakeindex.format.file_names import parse_base_path
 from lakeindex.format.instants import comparable
 from lakeindex.model import ARRANGING_OPERATION, BaseFile, Instant
+from lakeindex.options.clustering_options import UPDATES_OPTION, ClusteringOptions, ClusteringUpdates
+from lakeindex.options.types import WriteConfig
 from lakeindex.storage.port import Storage
 from lakeindex.table.index_changes import index_change_times, newest_in_force
 from lakeindex.timeline.timeline import Timeline
@@ -84,6 +93,7 @@ class Since:
         timeline: as it is now.
         snapshot_time: the newest write of the snapshot; None if it had none.
         commit: what is about to be committed; None before anything is written.
+        updates: what becomes of pending clusterings whose file groups are changed.
     """
 
     storage: Storage
@@ -92,6 +102,26 @@ class Since:
     snapshot_time: str | None
     given: PublishGuards
     commit: CommitMetadata | None = None
+    updates: ClusteringUpdates = ClusteringUpdates.REJECT
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """The table as it is now, its folders listed."""
+        return snapshot(self.storage, self.timeline)
+
+    @cached_property
+    def changed(self) -> tuple[tuple[str, str, BaseFile | None], ...]:
+        """Partition path, file id and slice, as it was read, of each file group that the plan writes or replaces."""
+        planned = tuple((one.partition_path, one.file_id, one.previous) for one in self.plan.planned)
+        files = () if self.plan.replacement is None else self.plan.replacement.files
+        return (*planned, *((file.partition_path, file.file_id, file) for file in files))
+
+    @cached_property
+    def clustered(self) -> frozenset[str]:
+        """Other pending clusterings that are going to replace file groups which the plan changes."""
+        pending = self.snapshot.pending_clustering
+        found = {pending.get((partition, file_id)) for partition, file_id, _ in self.changed}
+        return frozenset(time for time in found if time is not None and time != self.plan.instant)
 
     @cached_property
     def commits(self) -> dict[Instant, CommitMetadata]:
@@ -142,16 +172,14 @@ def check_files_match(plan: RunPlan, commit: CommitMetadata, expected: Sequence[
 
 def check_groups(since: Since) -> None:
     """Every file group that the plan rewrites or replaces is as it was read."""
-    plan, now = since.plan, snapshot(since.storage, since.timeline)
-    read = [(one.partition_path, one.file_id, one.previous) for one in plan.planned]
-    if plan.replacement is not None:
-        read += [(file.partition_path, file.file_id, file) for file in plan.replacement.files]
-    now.preload(partition for partition, _, previous in read if previous is not None)
+    now = since.snapshot
+    now.preload(partition for partition, _, previous in since.changed if previous is not None)
     live: dict[str, dict[str, BaseFile]] = {}
-    for partition, file_id, previous in read:
+    for partition, file_id, previous in since.changed:
         path = previous.path if previous is not None else partition
-        if (partition, file_id) in now.pending_clustering:
-            raise _conflict(file_id, path, "is part of a clustering that was scheduled meanwhile")
+        clustering = now.pending_clustering.get((partition, file_id))
+        if clustering in since.clustered and since.updates is ClusteringUpdates.REJECT:
+            raise _conflict(file_id, path, f"is part of the clustering {clustering} that was scheduled meanwhile")
         if previous is None:
             continue
         if partition not in live:
@@ -168,7 +196,7 @@ def check_untouched(since: Since) -> None:
         WriteConflictError: somebody did: what he wrote would stay beside what the plan puts in its place.
     """
     replacement, alone_in = since.plan.replacement, since.given.alone_in
-    lost = replacement.partitions if replacement is not None else frozenset()
+    lost = replacement.partitions if replacement is not None and not replacement.groups_only else frozenset()
     everywhere = alone_in is None or (replacement is not None and replacement.everywhere)
     for file in since.files:
         if everywhere or file.partition_path in lost or file.partition_path in (alone_in or ()):
@@ -272,6 +300,26 @@ GUARDS: Final = (
     check_rechecks,
 )
 """What must hold for a plan to be committed, in the order in which it is looked at; each raises WriteConflictError."""
+
+
+def refuse_clustered(snapshot: Snapshot, files: Iterable[BaseFile], config: WriteConfig) -> None:
+    """Let nobody plan to change a file group that a pending clustering is going to replace, if such updates are
+    rejected. For a clustering of ours that is at work the writer waits in its turn.
+
+    Raises:
+        PendingInstantError: a file group is part of one.
+    """
+    if config.of(ClusteringOptions).updates is not ClusteringUpdates.REJECT:
+        return
+    for file in files:
+        time = snapshot.pending_clustering.get((file.partition_path, file.file_id))
+        if time is not None and load_claim(snapshot.storage, time) is None:
+            raise PendingInstantError(
+                f"file group {file.file_id} in {file.partition_path!r} is part of the pending clustering {time}",
+                culprit=file.path,
+                hint="carry it out with `lakeindex cluster`, roll it back with `lakeindex rollback`, or let it lose "
+                f"with {UPDATES_OPTION}={ClusteringUpdates.ALLOW}",
+            )
 
 
 def files_of_commits(timeline: Timeline, commits: Mapping[Instant, CommitMetadata]) -> tuple[BaseFile, ...]:

@@ -9,7 +9,7 @@ Writers of other kinds leave pending instants, too; those that show no sign of l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
@@ -40,7 +40,7 @@ from lakeindex.table.host import Host
 from lakeindex.timeline import records
 from lakeindex.timeline.avro_instants import parse_requested_replace
 from lakeindex.timeline.pending_files import end_heartbeat, heartbeat_path, remove_markers
-from lakeindex.timeline.timeline import Timeline
+from lakeindex.timeline.timeline import CLUSTERING_ACTIONS, Timeline
 from lakeindex.timeline.verdicts import (
     ATTEMPT_KEY,
     BATCH_KEY,
@@ -57,6 +57,8 @@ from lakeindex.timeline.verdicts import (
 )
 
 _CLUSTER: Final = "CLUSTER"
+PLAN_KEY: Final = "lakeindex.plan"
+"""Names the plan in an inflight file of ours."""
 
 
 def is_foreign(context: WriteContext, timeline: Timeline, instant: Instant) -> bool:
@@ -65,7 +67,7 @@ def is_foreign(context: WriteContext, timeline: Timeline, instant: Instant) -> b
         return False
     if load_verdict(context.storage, instant.time) is not None:
         return False
-    return not _is_clustering(context.storage, timeline, instant)
+    return not is_clustering(context.storage, timeline, instant)
 
 
 def is_dead_foreign(context: WriteContext, timeline: Timeline, instant: Instant) -> bool:
@@ -122,7 +124,7 @@ def rolled_back_error(time: str, when: str = "") -> WriteConflictError:
     )
 
 
-def _is_clustering(storage: Storage, timeline: Timeline, instant: Instant) -> bool:
+def is_clustering(storage: Storage, timeline: Timeline, instant: Instant) -> bool:
     """A scheduled clustering may wait for long; it blocks its file groups, not the table."""
     if instant.action == names.CLUSTERING:
         return True
@@ -317,6 +319,9 @@ def _resolve(context: WriteContext, claim: Claim) -> None:
     verdict = load_verdict(context.storage, claim.instant)
     if verdict is None and not claim.torn and is_alive(context, claim):
         return
+    if verdict is None and _is_taken_over(context.storage, context.table.load_timeline(), claim.instant):
+        drop_claim(context.storage, claim.instant)  # a clustering of ours that Hudi carries out
+        return
     if verdict is None and (claim.torn or claim.run_key or _is_visible(context, claim.instant)):
         verdict = _settle(context, claim.instant)
     if verdict is None:
@@ -503,12 +508,44 @@ def _is_intact(context: WriteContext, timeline: Timeline, time: str) -> bool:
     states = _write_states(timeline, time)
     if not {InstantState.REQUESTED, InstantState.INFLIGHT} <= states:
         return False
-    return not _is_named(context, timeline, time)
+    return not _is_named(context, timeline, time) and not _is_taken_over(context.storage, timeline, time)
+
+
+def _is_taken_over(storage: Storage, timeline: Timeline, time: str) -> bool:
+    """Whether another writer carries out a clustering that we have begun: its inflight file is none of ours."""
+    for one in timeline.files:
+        if one.time == time and one.state is InstantState.INFLIGHT and one.action in CLUSTERING_ACTIONS:
+            if not is_clustering(storage, timeline, one):
+                return False
+            try:
+                return PLAN_KEY.encode() not in storage.read(timeline.path(one))
+            except ObjectNotFoundError:
+                return False  # nobody's: what is left of it says the rest
+    return False
+
+
+def give_way(context: WriteContext, timeline: Timeline, clustered: Iterable[str]) -> None:
+    """Roll back clusterings that would replace file groups which a commit is about to change. The lock is held.
+
+    One of a living run of ours looks at its file groups by itself, under the lock.
+
+    Raises:
+        PendingInstantError: another writer carries one out.
+    """
+    for time in sorted(clustered):
+        if load_claim(context.storage, time) is not None:
+            continue
+        instant = next(one for one in timeline.find(time) if not one.is_completed)
+        if instant.state is InstantState.INFLIGHT and not is_dead_foreign(context, timeline, instant):
+            raise pending_error(instant)
+        roll_back_unclaimed(context, time)
+        context.notes.append(f"clustering {time} was rolled back: file groups of it were changed")
 
 
 def _write_states(timeline: Timeline, time: str) -> set[InstantState]:
-    """States of a write of ours: a commit or a replacecommit."""
-    return {one.state for one in timeline.files if one.time == time and one.action in names.WRITE_ACTIONS}
+    """States of a write of ours: a commit, a replacecommit or a clustering."""
+    actions = {*names.WRITE_ACTIONS, names.CLUSTERING}
+    return {one.state for one in timeline.files if one.time == time and one.action in actions}
 
 
 def _is_named(context: WriteContext, timeline: Timeline, time: str) -> bool:

@@ -20,7 +20,7 @@ import threading
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from lakeindex.errors import FencedError, ObjectNotFoundError, noted
+from lakeindex.errors import FencedError, ObjectNotFoundError, WriteConflictError, noted
 from lakeindex.format import instants as names
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import BaseFile, Instant, InstantState
@@ -231,11 +231,15 @@ class Replacement:
         files: live base files as they were read: their groups are no part of the table afterwards.
         index: the index that is in force afterwards (its type and bound options, as JSON), or None if that stays.
         everywhere: whether the change of the index is about partitions, too, that are not there yet.
+        begins_as: the action of its pending files.
+        groups_only: whether what others write into the same partitions may stay beside it.
     """
 
     files: tuple[BaseFile, ...]
     index: dict[str, Any] | None = None
     everywhere: bool = False
+    begins_as: str = names.REPLACE_COMMIT
+    groups_only: bool = False
 
     @property
     def partitions(self) -> frozenset[str]:
@@ -264,6 +268,11 @@ class RunPlan:
         return action_of(self.replacement)
 
     @property
+    def begins_as(self) -> str:
+        """The action of its pending files."""
+        return begun_as(self.replacement)
+
+    @property
     def files(self) -> tuple[BaseFile, ...]:
         """The data files, in the order they were planned; sizes are not known yet."""
         return tuple(one.at(self.instant) for one in self.planned)
@@ -278,6 +287,11 @@ class RunPlan:
 def action_of(replacement: Replacement | None) -> str:
     """The action of a write: a replacecommit if it takes file groups out of the table."""
     return names.COMMIT if replacement is None else names.REPLACE_COMMIT
+
+
+def begun_as(replacement: Replacement | None) -> str:
+    """The action of a write's pending files."""
+    return names.COMMIT if replacement is None else replacement.begins_as
 
 
 def newest_plan(storage: Storage, run_key: str) -> RunPlan | None:
@@ -375,6 +389,28 @@ def claim_new_instant(
                 records.remove(storage, [path])
             records.remove(storage, [claim_path(time)])
         floor = time
+
+
+def claim_scheduled(context: WriteContext, run: RunIdentity, attempt: int, time: str, action: str) -> None:
+    """Take a clustering that was scheduled, to carry it out.
+
+    Raises:
+        WriteConflictError: somebody has it already, or it is gone.
+    """
+    storage = context.storage
+    claim = Claim(time, context.host.new_token(), run.key, run.run_id, run.batch_id, attempt)
+    if load_verdict(storage, time) is None and _claimed(storage, claim):
+        found = context.table.load_timeline().find(time)
+        if begin_heartbeat(storage, time) and [(one.action, one.state) for one in found] == [
+            (action, InstantState.REQUESTED)
+        ]:
+            return
+        drop_claim(storage, time)
+    raise WriteConflictError(
+        f"the clustering scheduled at {time} is being carried out, or is gone",
+        culprit=time,
+        hint="look at `lakeindex history`",
+    )
 
 
 def claim_foreign(storage: Storage, host: Host, time: str) -> None:

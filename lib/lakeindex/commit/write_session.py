@@ -26,7 +26,9 @@ from lakeindex.commit.guards import (
 )
 from lakeindex.commit.ledger import AlreadyDone, find_done
 from lakeindex.commit.recovery import (
+    PLAN_KEY,
     abandon_instant,
+    give_way,
     is_requested,
     is_rolled_back,
     recover,
@@ -39,8 +41,9 @@ from lakeindex.commit.run_records import (
     Replacement,
     RunIdentity,
     RunPlan,
-    action_of,
+    begun_as,
     claim_new_instant,
+    claim_scheduled,
     drop_claim,
     forget_run,
     newest_plan,
@@ -69,6 +72,7 @@ from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import Heartbeat, WriteContext, check_clock
 from lakeindex.metadata_upkeep.keeping import Upkeep, check_metadata_table, compact_if_due, prepare_upkeep, sweep_deltas
 from lakeindex.model import Instant, InstantState
+from lakeindex.options.clustering_options import ClusteringOptions
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import Storage, in_parallel
 from lakeindex.table.handle import Table
@@ -91,6 +95,7 @@ from lakeindex.timeline.verdicts import (
 
 __all__ = [
     "AlreadyDone",
+    "Clustering",
     "ExpectedFile",
     "PlannedFile",
     "PublishGuards",
@@ -100,7 +105,19 @@ __all__ = [
     "WriteSession",
     "begin_write",
 ]
-PLAN_KEY = "lakeindex.plan"
+
+
+@dataclass(frozen=True, slots=True)
+class Clustering:
+    """What a clustering begins with.
+
+    Attributes:
+        requested: content of its requested file.
+        scheduled: or the instant of the scheduled one that is carried out.
+    """
+
+    requested: bytes = b""
+    scheduled: str | None = None
 
 
 def settle_plan(
@@ -110,11 +127,14 @@ def settle_plan(
     planned: tuple[PlannedFile, ...],
     digest: str,
     replacement: Replacement | None = None,
+    *,
+    clustering: Clustering | None = None,
 ) -> RunPlan:
     """The plan that this attempt follows: the stored one, if it fits and holds, else a new one with a new instant.
 
     Raises:
         FencedError: a newer attempt exists, or an earlier one has committed.
+        WriteConflictError: the scheduled clustering to be carried out is gone.
     """
     while True:
         attempt.check()
@@ -123,9 +143,15 @@ def settle_plan(
             if _holds(context, stored, digest):
                 return stored
             attempt.check()  # it may have taken long to roll it back
-        action = action_of(replacement)
-        requested = context.table.properties.timeline_layout.encode_requested(action)
-        instant = claim_new_instant(context, run, attempt.number, action, requested)
+        action = begun_as(replacement)
+        if clustering is not None and clustering.scheduled is not None:
+            instant = clustering.scheduled
+            claim_scheduled(context, run, attempt.number, instant, action)
+        elif clustering is not None:
+            instant = claim_new_instant(context, run, attempt.number, action, clustering.requested)
+        else:
+            requested = context.table.properties.timeline_layout.encode_requested(action)
+            instant = claim_new_instant(context, run, attempt.number, action, requested)
         generation = 1 if stored is None else stored.generation + 1
         plan = RunPlan(instant, digest, generation, planned, context.host.new_token(), replacement)
         if store_plan(context.storage, run.key, plan) == plan:
@@ -150,7 +176,7 @@ def make_ready(
     """
     storage = context.storage
     layout = context.table.properties.timeline_layout
-    path = layout.path(Instant(plan.instant, plan.action, InstantState.INFLIGHT))
+    path = layout.path(Instant(plan.instant, plan.begins_as, InstantState.INFLIGHT))
     data = _inflight(run, plan, operation, layout)
     settle = records.settle_bytes if retried else records.settle
     if settle(storage, path, data) != data:
@@ -178,7 +204,7 @@ def make_ready(
         store_index_change(storage, plan.instant, plan.replacement.index)
     is_new = (one.previous is None for one in plan.planned)
     marked = write_markers(storage, zip(plan.files, is_new, strict=True))
-    requested = layout.path(Instant(plan.instant, plan.action, InstantState.REQUESTED))
+    requested = layout.path(Instant(plan.instant, plan.begins_as, InstantState.REQUESTED))
     try:
         # Hudi rolls back by the markers.
         storage.sync([requested, path, *made, *marked])
@@ -368,7 +394,8 @@ class WriteSession:
         if timeline.completed_write_times == given.known_writes:
             return
         plan = RunPlan("", "", 0, tuple(planned), "", replacement)
-        _check_stands(Since(self._context.storage, timeline, plan, snapshot_time, given))
+        updates = self._context.config.of(ClusteringOptions).updates
+        _check_stands(Since(self._context.storage, timeline, plan, snapshot_time, given, updates=updates))
 
     def plan(
         self,
@@ -376,6 +403,7 @@ class WriteSession:
         snapshot_time: str | None,
         plan_digest: str,
         replacement: Replacement | None = None,
+        clustering: Clustering | None = None,
     ) -> RunPlan:
         """Decide the run's instant and file names, and put everything on the table that must be there before data.
 
@@ -383,6 +411,7 @@ class WriteSession:
             snapshot_time: the instant that the plan was made on; ``None`` for an empty table.
             plan_digest: digest of what is written where; names of new file groups are not part of it.
             replacement: file groups that the write takes out of the table: it ends as a replacecommit.
+            clustering: of a clustering, what its requested file says, or which scheduled one is carried out.
 
         Returns:
             The plan to follow: of an earlier attempt, if it had the same digest and still holds.
@@ -390,10 +419,13 @@ class WriteSession:
         Raises:
             FencedError: a newer attempt exists, or an earlier one has committed.
             LockTimeoutError: an older plan could not be rolled back in time.
+            WriteConflictError: the scheduled clustering to be carried out is gone.
         """
         context = self._context
         while True:
-            plan = settle_plan(context, self._run, self._attempt, tuple(planned), plan_digest, replacement)
+            plan = settle_plan(
+                context, self._run, self._attempt, tuple(planned), plan_digest, replacement, clustering=clustering
+            )
             self._begin_beat(plan.instant)
             if make_ready(context, self._run, plan, self._operation, retried=self._attempt.number > 1):
                 break
@@ -538,7 +570,10 @@ class WriteSession:
         done = find_done(context, self._run, timeline)
         if done is not None:
             return _Checked(done_by=done.instant)
-        _check_stands(Since(context.storage, timeline, plan, self._snapshot_time, guards, commit))
+        updates = context.config.of(ClusteringOptions).updates
+        since = Since(context.storage, timeline, plan, self._snapshot_time, guards, commit, updates)
+        _check_stands(since)
+        give_way(context, timeline, since.clustered)
         upkeep = prepare_upkeep(context, properties, plan.instant, commit)
         try:
             lock.check()

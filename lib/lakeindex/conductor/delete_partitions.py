@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from lakeindex.commit.guards import refuse_clustered
 from lakeindex.commit.ledger import find_done
 from lakeindex.commit.write_queue import EVERYTHING
 from lakeindex.commit.write_session import (
@@ -104,7 +105,7 @@ def plan_deletion(spec: RunSpec, chooser: Chooser | None = None) -> RunSummary:
 
     def planned(snapshot: Snapshot) -> RunSummary:
         files = _files_of(chooser or Named(spec.partitions), snapshot)
-        snapshot.refuse_clustered(files)
+        refuse_clustered(snapshot, files, spec.config)
         summary = _summary(spec, files, count_rows(table.storage, files), account)
         return replace(summary, noop=not files, dry_run=True)
 
@@ -136,7 +137,7 @@ class _Deletion:
 
     def on(self, snapshot: Snapshot) -> RunSummary:
         files = _files_of(self.chooser, snapshot)
-        snapshot.refuse_clustered(files)
+        refuse_clustered(snapshot, files, self.spec.config)
         summary = _summary(self.spec, files, count_rows(self.table.storage, files), self.account)
         if not files:
             return replace(summary, notes=summary.notes + self.session.notes)

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from lakeindex.errors import MetadataTableError, ObjectNotFoundError, PendingInstantError, TableCorruptError
+from lakeindex.errors import MetadataTableError, ObjectNotFoundError, TableCorruptError
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.format.file_names import METADATA_FOLDER, parse_base_file, parse_base_path
 from lakeindex.format.instants import comparable
@@ -66,7 +66,7 @@ class Snapshot:
     Attributes:
         as_of: the newest instant that counts; ``None`` for all.
         replaced: when file groups were replaced: (partition path, file id) -> time.
-        pending_clustering: (partition path, file id) of groups that a pending clustering will replace.
+        pending_clustering: (partition path, file id) of groups that a pending clustering will replace -> its instant.
         ask_metadata: asks the metadata table for the files, once; None: folders are listed.
     """
 
@@ -74,7 +74,7 @@ class Snapshot:
     timeline: Timeline
     as_of: str | None
     replaced: Mapping[tuple[str, str], str]
-    pending_clustering: frozenset[tuple[str, str]]
+    pending_clustering: Mapping[tuple[str, str], str]
     ask_metadata: AskMetadata | None = field(default=None, repr=False, compare=False)
     _answer: list[FilesByPartition | None] = field(default_factory=list, repr=False, compare=False)
     _partitions: dict[str, PartitionFiles] = field(default_factory=dict, repr=False, compare=False)
@@ -135,16 +135,6 @@ class Snapshot:
         """The same without the file groups of these files: as after a write that replaces them."""
         gone = {(file.partition_path, file.file_id): file.instant_time for file in files}
         return replace(self, replaced={**self.replaced, **gone}, _partitions={}) if gone else self
-
-    def refuse_clustered(self, files: Iterable[BaseFile]) -> None:
-        """Let nobody change a file group that a pending clustering is going to replace. Raises: PendingInstantError."""
-        for file in files:
-            if (file.partition_path, file.file_id) in self.pending_clustering:
-                raise PendingInstantError(
-                    f"file group {file.file_id} in {file.partition_path!r} is part of a pending clustering",
-                    culprit=file.path,
-                    hint="let the clustering finish, or roll it back with Hudi, then run the command again",
-                )
 
     def preload(self, partition_paths: Iterable[str]) -> None:
         """Look at several partitions, listing them in parallel where it pays."""

@@ -24,7 +24,8 @@ from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata
 from lakeindex.index.bucket_options import BucketLayout, layout_of
 from lakeindex.model import IndexSpec, IndexType
-from lakeindex.operations.rescale_run import OPERATION, Rescale, RescaledPartition, RescaleSummary
+from lakeindex.operations.rescale_run import Rescale, RescaledPartition, RescaleSummary
+from lakeindex.operations.rewrite_run import OPERATION
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.run.spec import BoundTable

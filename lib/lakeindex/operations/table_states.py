@@ -124,7 +124,7 @@ def _state(table: Table, timeline: Timeline, point: str) -> Snapshot:
         then,
         None,
         then.replaced_at(table.storage),
-        frozenset(),
+        {},
         None if told is None else lambda _: told(timeline),
     )
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from lakeindex.errors import OptionError
 from lakeindex.model import INDEX_ALIASES, IndexType, KeyGeneratorType, MergeMode
+from lakeindex.options.clustering_options import AREA as CLUSTERING_AREA
 from lakeindex.options.option import (
     CONDITION_OPTIONS,
     CSV_DELIMITER_OPTION,
@@ -436,6 +437,7 @@ _WRITE_AREAS: Final[dict[str, tuple[Option, ...]]] = {
     "How keys are spelled": _of_config(WriteConfig, _KEY_OPTIONS),
     **{area.title: _of_kind(area, types) for area, types in _KINDS},
     **{title: _of_config(WriteConfig, options) for title, options in _AREAS.items()},
+    CLUSTERING_AREA.title: _of_kind(CLUSTERING_AREA, ()),
     SYNC_AREA.title: _of_kind(SYNC_AREA, ()),
 }
 _CREATE_AREA: Final = _of_config(CreateConfig, _CREATE_ONLY)

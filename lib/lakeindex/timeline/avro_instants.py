@@ -31,6 +31,9 @@ from lakeindex.timeline.avro_schemas import (
     check_bounded,
 )
 
+_CLUSTERING: Final = "org.apache.hudi.client.clustering.run.strategy.SparkSortAndSizeExecutionStrategy"
+"""How Hudi carries a plan of ours out."""
+
 
 @dataclass(frozen=True, slots=True)
 class Undone:
@@ -137,16 +140,40 @@ class RollbackMetadata:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusteringSlice:
+    """A file group that a clustering is going to replace, and the URL of its base file as it was planned."""
+
+    partition_path: str
+    file_id: str
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringGroup:
+    """File groups whose rows are put together, and into how many new ones."""
+
+    slices: tuple[ClusteringSlice, ...]
+    outputs: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class RequestedReplace:
     """Content of ``<instant>.replacecommit.requested`` (and ``.clustering.requested``).
 
     Attributes:
         operation: ``CLUSTER``, ... or ``None`` (insert overwrite leaves every field empty).
-        input_groups: (partition path, file id) of the file groups that a clustering is going to replace.
+        groups: what a clustering is going to replace.
+        params: how it sorts, by Hudi's option names.
     """
 
     operation: str | None = None
-    input_groups: tuple[tuple[str, str], ...] = ()
+    groups: tuple[ClusteringGroup, ...] = ()
+    params: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def input_groups(self) -> tuple[tuple[str, str], ...]:
+        """(partition path, file id) of the file groups that a clustering is going to replace."""
+        return tuple((one.partition_path, one.file_id) for group in self.groups for one in group.slices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,12 +315,35 @@ def parse_restore(data: bytes, source: str) -> Undone:
 
 def format_requested_replace(requested: RequestedReplace) -> bytes:
     """Bytes of ``<instant>.replacecommit.requested``: a clustering plan, or all fields empty."""
+    if not requested.groups:
+        return format_avro(REQUESTED_REPLACE, {"operationType": requested.operation, "version": 1})
     groups = [
-        {"slices": [{"fileId": file_id, "partitionPath": partition}], "numOutputFileGroups": 1, "version": 1}
-        for partition, file_id in requested.input_groups
+        {
+            "slices": [_clustering_slice(one) for one in group.slices],
+            "metrics": {},
+            "numOutputFileGroups": group.outputs,
+            "version": 1,
+        }
+        for group in requested.groups
     ]
-    plan = {"inputGroups": groups, "version": 1} if groups else None
-    return format_avro(REQUESTED_REPLACE, {"operationType": requested.operation, "clusteringPlan": plan, "version": 1})
+    strategy = {"strategyClassName": _CLUSTERING, "strategyParams": dict(requested.params), "version": 1}
+    plan = {"inputGroups": groups, "strategy": strategy, "extraMetadata": {}, "version": 1}
+    plan["preserveHoodieMetadata"] = True
+    return format_avro(
+        REQUESTED_REPLACE,
+        {"operationType": requested.operation, "clusteringPlan": plan, "extraMetadata": {}, "version": 1},
+    )
+
+
+def _clustering_slice(one: ClusteringSlice) -> Record:
+    return {
+        "dataFilePath": one.url,
+        "deltaFilePaths": [],
+        "fileId": one.file_id,
+        "partitionPath": one.partition_path,
+        "bootstrapFilePath": "",
+        "version": 1,
+    }
 
 
 def parse_requested_replace(data: bytes, source: str) -> RequestedReplace:
@@ -308,11 +358,17 @@ def parse_requested_replace(data: bytes, source: str) -> RequestedReplace:
     def build(record: Record) -> RequestedReplace:
         plan = record["clusteringPlan"] or {}
         groups = tuple(
-            (one["partitionPath"] or "", one["fileId"])
+            ClusteringGroup(
+                tuple(
+                    ClusteringSlice(one["partitionPath"] or "", one["fileId"], one["dataFilePath"] or "")
+                    for one in group["slices"] or ()
+                ),
+                group["numOutputFileGroups"] or 1,
+            )
             for group in plan.get("inputGroups") or ()
-            for one in group["slices"] or ()
         )
-        return RequestedReplace(record["operationType"], groups)
+        params = (plan.get("strategy") or {}).get("strategyParams") or {}
+        return RequestedReplace(record["operationType"], groups, params)
 
     return _parse(data, source, build)
 

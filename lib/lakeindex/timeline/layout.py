@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Final
 
 from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata, parse_commit_metadata
-from lakeindex.format.instants import COMMIT, instant_file_name, next_instant_time
+from lakeindex.format.instants import CLUSTERING, COMMIT, REPLACE_COMMIT, instant_file_name, next_instant_time
 from lakeindex.model import Instant
 from lakeindex.timeline.avro_instants import (
     AVRO_MAGIC,
@@ -75,11 +75,16 @@ class TimelineLayout:
             return format_commit_metadata(metadata)
         return format_avro_commit_metadata(metadata, action)
 
+    @property
+    def clustering(self) -> str:
+        """The action of a clustering that is not completed."""
+        return CLUSTERING if self.has_completion_times else REPLACE_COMMIT
+
     def encode_requested(self, action: str) -> bytes:
         """What the requested file of a write holds: of a replacecommit Hudi's record with every field empty,
         as its insert overwrite has it.
 
-        Not a clustering's: Hudi would carry a clustering plan out by itself, and does not roll one back.
+        Not a clustering's: Hudi carries a clustering plan out by itself, and does not roll one back.
         """
         return b"" if action == COMMIT else format_requested_replace(RequestedReplace())
 

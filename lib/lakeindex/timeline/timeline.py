@@ -51,7 +51,8 @@ from lakeindex.timeline.layout import TimelineLayout
 from lakeindex.timeline.verdicts import load_verdict, verdict_times
 
 _ORDER: Final = (InstantState.REQUESTED, InstantState.INFLIGHT, InstantState.COMPLETED)
-_REPLACING: Final = frozenset({names.REPLACE_COMMIT, names.CLUSTERING})
+CLUSTERING_ACTIONS: Final = frozenset({names.REPLACE_COMMIT, names.CLUSTERING})
+"""Actions of pending files under which a clustering may be planned."""
 
 _UNDOING: Final = {names.ROLLBACK: parse_undone, names.RESTORE: parse_restore}
 
@@ -404,20 +405,21 @@ class Timeline:
         newest_first = zip(reversed(replacing), reversed(replaced), strict=True)
         return {group: instant.time for instant, groups in newest_first for group in groups}
 
-    def pending_clustering(self, storage: Storage) -> frozenset[tuple[str, str]]:
-        """File groups, as (partition path, file id), that a pending clustering is going to replace.
+    def pending_clustering(self, storage: Storage) -> dict[tuple[str, str], str]:
+        """File groups, as (partition path, file id), that a pending clustering is going to replace -> its instant.
 
-        Nobody may write to them until it completes or is rolled back: Hudi refuses such updates.
+        Who writes to them until it completes is refused, or it is rolled back (``hoodie.clustering.updates.strategy``).
         """
-        groups: set[tuple[str, str]] = set()
+        groups: dict[tuple[str, str], str] = {}
         for instant in self.pending:
-            if instant.action in _REPLACING:
+            if instant.action in CLUSTERING_ACTIONS:
                 path = self.path(Instant(instant.time, instant.action, InstantState.REQUESTED))
                 try:
-                    groups |= set(records.read_filled(storage, path, parse_requested_replace).input_groups)
+                    planned = records.read_filled(storage, path, parse_requested_replace)
+                    groups |= dict.fromkeys(planned.input_groups, instant.time)
                 except ObjectNotFoundError:
                     continue  # completed, rolled back or never requested since the listing
-        return frozenset(groups)
+        return groups
 
 
 def _decided(storage: Storage, instant: Instant) -> bytes | None:

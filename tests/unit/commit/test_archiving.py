@@ -12,7 +12,12 @@ from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metad
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
 from lakeindex.timeline.archived_timeline import read_avro_records
-from lakeindex.timeline.avro_instants import RollbackMetadata, format_rollback_metadata
+from lakeindex.timeline.avro_instants import (
+    ClusteringGroup,
+    ClusteringSlice,
+    RollbackMetadata,
+    format_rollback_metadata,
+)
 from lakeindex.timeline.verdicts import Outcome, Verdict, decide
 from tests.model.world import CONFIG, file_id, live_rows
 from tests.unit.commit.protocol_support import FIRST, Batch, World
@@ -102,7 +107,7 @@ def test_a_pending_instant_stops_it(world: World, history: list[str]) -> None:
     from lakeindex.timeline.avro_instants import RequestedReplace, format_requested_replace
 
     time = str(int(history[1]) + 1) if int(history[2]) > int(history[1]) + 1 else f"{history[1]}0"
-    plan = format_requested_replace(RequestedReplace("CLUSTER", (("p", A),)))
+    plan = format_requested_replace(RequestedReplace("CLUSTER", (ClusteringGroup((ClusteringSlice("p", A),)),)))
     world.store.write(f".hoodie/{time}.replacecommit.requested", plan)
     done = archive(world, 1)
     assert writes(world) == history[2:]

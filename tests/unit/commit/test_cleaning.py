@@ -12,7 +12,7 @@ from lakeindex.format.file_names import crc_path
 from lakeindex.lock.lock import acquire
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
 from lakeindex.table.handle import Table
-from lakeindex.timeline.avro_instants import parse_clean_metadata, parse_clean_plan
+from lakeindex.timeline.avro_instants import ClusteringGroup, ClusteringSlice, parse_clean_metadata, parse_clean_plan
 from tests.model.world import CONFIG, file_id, live_rows
 from tests.unit.commit.protocol_support import FIRST, Batch, World
 from tests.unit.commit.savepoints import savepoint_bytes
@@ -105,7 +105,7 @@ def test_a_pending_plan_keeps_what_was_there_when_it_was_made(world: World, hist
     from lakeindex.timeline.avro_instants import RequestedReplace, format_requested_replace
 
     time = str(int(history[1]) + 1)
-    plan = format_requested_replace(RequestedReplace("CLUSTER", (("p", A),)))
+    plan = format_requested_replace(RequestedReplace("CLUSTER", (ClusteringGroup((ClusteringSlice("p", A),)),)))
     world.store.write(f".hoodie/{time}.replacecommit.requested", plan)
     assert clean(world, 1).plan.earliest.time == history[1]
     assert slices(world.store, A) == [FIRST, *history[1:3], history[4]]

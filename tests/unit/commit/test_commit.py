@@ -211,12 +211,19 @@ def test_a_moved_file_group_is_a_conflict(world: World) -> None:
 
 def test_a_replaced_or_clustered_group_is_a_conflict(world: World) -> None:
     from lakeindex.format.commit_metadata import format_commit_metadata
-    from lakeindex.timeline.avro_instants import RequestedReplace, format_requested_replace
+    from lakeindex.timeline.avro_instants import (
+        ClusteringGroup,
+        ClusteringSlice,
+        RequestedReplace,
+        format_requested_replace,
+    )
 
     mine = Written(world, begin(world))
     later = "20260101000000900"
     replace = CommitMetadata({}, "CLUSTER", replaced_file_ids={PARTITION: (file_id(0),)})
-    plan = format_requested_replace(RequestedReplace("CLUSTER", ((PARTITION, file_id(0)),)))
+    plan = format_requested_replace(
+        RequestedReplace("CLUSTER", (ClusteringGroup((ClusteringSlice(PARTITION, file_id(0)),)),))
+    )
     world.store.write(f".hoodie/{later}.replacecommit.requested", plan)
     with pytest.raises(WriteConflictError, match="clustering"):
         mine.publish()
@@ -326,9 +333,16 @@ def test_an_old_instant_of_a_copied_table_is_dead_when_its_new_files_are_old(wor
 
 
 def test_a_scheduled_clustering_stands_in_nobodys_way(world: World) -> None:
-    from lakeindex.timeline.avro_instants import RequestedReplace, format_requested_replace
+    from lakeindex.timeline.avro_instants import (
+        ClusteringGroup,
+        ClusteringSlice,
+        RequestedReplace,
+        format_requested_replace,
+    )
 
-    plan = format_requested_replace(RequestedReplace("CLUSTER", ((PARTITION, file_id(1)),)))
+    plan = format_requested_replace(
+        RequestedReplace("CLUSTER", (ClusteringGroup((ClusteringSlice(PARTITION, file_id(1)),)),))
+    )
     world.store.write(".hoodie/20251231000000500.replacecommit.requested", plan)
     Written(world, begin(world)).publish()
     assert "20251231000000500.replacecommit.requested" in world.names()

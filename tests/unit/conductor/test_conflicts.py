@@ -25,7 +25,12 @@ from lakeindex.storage.memory import Call, MemoryStorage
 from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.tasks.stores import storage_at
-from lakeindex.timeline.avro_instants import RequestedReplace, format_requested_replace
+from lakeindex.timeline.avro_instants import (
+    ClusteringGroup,
+    ClusteringSlice,
+    RequestedReplace,
+    format_requested_replace,
+)
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of
 from tests.meanwhile import OVERTAKES, SMALL, MemoryTable, begins_to_write, writes_data
 from tests.stored_indexes import bound_to
@@ -167,7 +172,9 @@ def test_a_key_that_two_files_hold_is_refused_by_a_global_index():
 def test_new_rows_do_not_go_into_a_file_group_that_is_being_clustered():
     world, oracle = started()
     file = Table.open(world.store).snapshot().base_files("x")[0]
-    plan = format_requested_replace(RequestedReplace("CLUSTER", (("x", file.file_id),)))
+    plan = format_requested_replace(
+        RequestedReplace("CLUSTER", (ClusteringGroup((ClusteringSlice("x", file.file_id),)),))
+    )
     time = next_instant_time(world.timeline().max_time, 0)
     world.store.write(f".hoodie/{time}.replacecommit.requested", plan)
     new = [Row("n", "x", 2, "ours")]
@@ -259,7 +266,9 @@ def test_partitions_are_not_deleted_while_they_are_clustered():
     """In another partition a clustering is in nobody's way."""
     world, oracle = started()
     file = Table.open(world.store).snapshot().base_files("x")[0]
-    plan = format_requested_replace(RequestedReplace("CLUSTER", (("x", file.file_id),)))
+    plan = format_requested_replace(
+        RequestedReplace("CLUSTER", (ClusteringGroup((ClusteringSlice("x", file.file_id),)),))
+    )
     time = next_instant_time(world.timeline().max_time, 0)
     world.store.write(f".hoodie/{time}.replacecommit.requested", plan)
     runs = {"checkpoints": f"memory://{world.name}-runs"}

@@ -22,7 +22,7 @@ from lakeindex.hashing.row_digest import RowDigest
 from lakeindex.index.bucket import bucket_of
 from lakeindex.index.bucket_options import BucketLayout
 from lakeindex.model import IndexSpec, IndexType
-from lakeindex.operations import rescale_run
+from lakeindex.operations import rewrite_run
 from lakeindex.operations.rescale import migrate_to_buckets, rescale_table, switch_index
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
@@ -279,8 +279,8 @@ def test_a_doubled_key_is_named(tmp_path: Path) -> None:
 def test_nothing_is_published_that_lost_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = bucket_table(tmp_path)
     upsert(table, rows(0, 40), "first")
-    real = rescale_run._read_piece
-    monkeypatch.setattr(rescale_run, "_read_piece", lambda store, piece: real(store, piece).slice(1))
+    real = rewrite_run._read_piece
+    monkeypatch.setattr(rewrite_run, "_read_piece", lambda store, piece: real(store, piece).slice(1))
     with pytest.raises(InvariantError, match="40 rows were read, the new files hold"):
         rescale_table(table.uri, RUNNER, buckets=3)
     monkeypatch.undo()
@@ -294,26 +294,26 @@ def test_a_run_that_died_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytes
     upsert(table, rows(0, 40), "first")
     before = sorted_rows(table)
     built: list[str] = []
-    real = rescale_run._build
+    real = rewrite_run._build
 
-    def dies(task: rescale_run.BuildTask) -> rescale_run.BuiltFile:
+    def dies(task: rewrite_run.BuildTask) -> rewrite_run.BuiltFile:
         if len(built) == 2:
             raise KeyboardInterrupt
         done = real(task)
         built.append(done.file.path)
         return done
 
-    monkeypatch.setattr(rescale_run, "_build", dies)
+    monkeypatch.setattr(rewrite_run, "_build", dies)
     with pytest.raises(KeyboardInterrupt):
         rescale_table(table.uri, RUNNER, buckets=3)
     assert sorted_rows(table).equals(before)
     encoded: list[str] = []
-    encode = rescale_run.encode_base_file
-    monkeypatch.setattr(rescale_run, "_build", real)
+    encode = rewrite_run.encode_parts
+    monkeypatch.setattr(rewrite_run, "_build", real)
     monkeypatch.setattr(
-        rescale_run,
-        "encode_base_file",
-        lambda *args: encoded.append(args[0].column("_hoodie_file_name")[0].as_py()) or encode(*args),
+        rewrite_run,
+        "encode_parts",
+        lambda parts, task: encoded.append(task.new.name) or encode(parts, task),
     )
     done = rescale_table(table.uri, RUNNER, buckets=3)
     assert {path.rpartition("/")[2] for path in built}.isdisjoint(encoded), "what was written is not written again"
@@ -325,16 +325,16 @@ def test_a_run_that_died_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytes
 def test_a_commit_in_between_makes_it_start_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = bucket_table(tmp_path)
     upsert(table, rows(0, 40), "first")
-    real = rescale_run.build_files
+    real = rewrite_run.build_files
     once: list[int] = []
 
-    def build(tasks: tuple[rescale_run.BuildTask, ...]) -> tuple[rescale_run.BuiltFile, ...]:
+    def build(tasks: tuple[rewrite_run.BuildTask, ...]) -> tuple[rewrite_run.BuiltFile, ...]:
         if not once:
             once.append(1)
             table.upsert(batch_of(rows(20, 60, 2)), batch_id="second", options=OVERTAKES)
         return real(tasks)
 
-    monkeypatch.setattr(rescale_run, "build_files", build)
+    monkeypatch.setattr(rewrite_run, "build_files", build)
     done = rescale_table(table.uri, RUNNER, buckets=3)
     assert done.rows == 60
     oracle = Oracle()

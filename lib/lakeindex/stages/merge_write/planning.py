@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeindex.commit.guards import refuse_clustered
 from lakeindex.errors import InvariantError, QuarantineExceededError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footer_cache import RowCount, count_rows, rows_that_may_be_in
@@ -134,10 +135,11 @@ def make_plan(
     for line in found:
         if line.updates or line.deletes or line.moves:
             changed.setdefault(line.file, []).append(line)
-    snapshot.refuse_clustered(files[n].file for n in changed)
+    refuse_clustered(snapshot, (files[n].file for n in changed), config)
     if placing.homes is not None:
         assignments = _assign_homes(placing.homes, tags, snapshot)
-        snapshot.refuse_clustered(a.target for a in assignments if a.target is not None)
+        targets = (a.target for a in assignments if a.target is not None)
+        refuse_clustered(snapshot, targets, config)
     elif placing.cut is not None:
         assignments = _assign_cut(placing.cut, tags, rows_of_a_file(record_bytes, config))
     else:
@@ -538,7 +540,7 @@ def plan_merge(
     placing = Placing(index_for(facts.index).homes, cut)
     size = expected_record_bytes(spec, looked_up, files)
     plan = make_plan(files, found, tags, replaced.left, spec.config, placing, record_bytes=size)
-    snapshot.refuse_clustered(replaced.files)
+    refuse_clustered(snapshot, replaced.files, spec.config)
     counted = count_rows(storage_at(spec.table_uri), replaced.files)
     return PlannedMerge(files, found, tags, plan, replaced, counted, in_the_way)
 

@@ -1,0 +1,304 @@
+"""What a clustering is to put together: file groups of a partition that are small, or whose ranges overlap."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import partial
+from itertools import pairwise
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeindex.errors import UsageError
+from lakeindex.files.file_system_view import Snapshot
+from lakeindex.files.footers import read_parquet_footer
+from lakeindex.model import BaseFile, IndexType
+from lakeindex.operations.row_order import RowOrder
+from lakeindex.operations.rows.aligned_rows import align, blamed, open_base_file, row_schema
+from lakeindex.options.clustering_options import ClusteringOptions, Curve
+from lakeindex.options.types import WriteConfig
+from lakeindex.parquet.pages import read_groups
+from lakeindex.run.spec import TableFacts
+from lakeindex.storage import in_parallel
+from lakeindex.storage.port import Storage
+from lakeindex.table.handle import Table
+from lakeindex.tasks.runner import Runner, pack, run_tasks
+from lakeindex.tasks.stores import storage_at
+from lakeindex.write.base_file import RECORD_KEY
+
+ORDER_KEY: Final = "lakeindex.clustering"
+"""In a commit: the order of the rows that it has put together."""
+
+_SAMPLE_ROWS: Final = 32_768
+_TASKS_A_SLOT: Final = 3
+
+Ends: TypeAlias = tuple[Any, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """A base file, its rows, and the ends of some columns' values; None of a column where its footer does not say."""
+
+    file: BaseFile
+    rows: int
+    ends: Mapping[str, Ends] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterGroup:
+    """Files whose rows are put together, and into how many about."""
+
+    partition: str
+    files: tuple[Sized, ...]
+    outputs: int
+
+    @property
+    def bytes(self) -> int:
+        return sum(one.file.size_bytes for one in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a clustering is about.
+
+    Attributes:
+        where: patterns of partition paths (``*`` and ``?``); empty: all.
+        small_only: leave files alone that are not small.
+        max_bytes: of files that are rewritten in one run; the partitions with most files come first.
+        by_thresholds: only partitions beyond the limits of ``maintain``.
+        schedule: only put the plan on the timeline.
+        instant: carry out this plan, which is on the timeline.
+    """
+
+    where: tuple[str, ...] = ()
+    small_only: bool = False
+    max_bytes: int | None = None
+    by_thresholds: bool = False
+    schedule: bool = False
+    instant: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a clustering was asked for, and how."""
+
+    order: RowOrder
+    config: WriteConfig
+    asked: Asked = Asked()
+
+    @property
+    def options(self) -> ClusteringOptions:
+        return self.config.of(ClusteringOptions)
+
+    @property
+    def target_bytes(self) -> int:
+        return self.options.target_bytes or self.config.max_file_bytes
+
+    @property
+    def small_bytes(self) -> int:
+        given = self.options.small_bytes
+        return min(self.config.small_file_bytes, self.target_bytes) if given is None else given
+
+    @property
+    def text(self) -> str:
+        """The same for the same request."""
+        return str((self.order.text, self.asked, self.options))
+
+
+def order_of(config: WriteConfig, schema: pa.Schema) -> RowOrder:
+    """The order that the options ask for.
+
+    Raises:
+        UsageError: the table has no such column, or it cannot be sorted by.
+    """
+    options = config.of(ClusteringOptions)
+    names = options.columns or (RECORD_KEY,)
+    known = row_schema(schema)
+    for name in names:
+        place = known.get_field_index(name)
+        if place < 0 or pa.types.is_nested(known.field(place).type):
+            what = "has no column" if place < 0 else "cannot be sorted by column"
+            raise UsageError(f"the table {what} {name!r}", culprit=name, hint=f"its columns: {', '.join(schema.names)}")
+    return RowOrder(names, options.curve if len(names) > 1 else Curve.LINEAR)
+
+
+def sized_files(storage: Storage, files: Iterable[BaseFile], columns: Sequence[str]) -> list[Sized]:
+    """Files with what their footers say of some columns. Raises: TableCorruptError: one cannot be read."""
+    return in_parallel(storage.uri, partial(_sized, storage, columns), list(files))
+
+
+def _sized(storage: Storage, columns: Sequence[str], file: BaseFile) -> Sized:
+    metadata = read_parquet_footer(storage, file).metadata
+    return Sized(file, metadata.num_rows, {name: _ends(metadata, name) for name in columns})
+
+
+def _ends(metadata: pq.FileMetaData, name: str) -> Ends:
+    names = [metadata.schema.column(n).path for n in range(metadata.num_columns)]
+    if name not in names:
+        return None
+    chunks = (metadata.row_group(g).column(names.index(name)) for g in range(metadata.num_row_groups))
+    found = [chunk.statistics for chunk in chunks]
+    if not found or not all(one is not None and one.has_min_max for one in found):
+        return None
+    return min(one.min for one in found), max(one.max for one in found)
+
+
+def candidates(ends: Iterable[Ends], values: Sequence[Any]) -> float:
+    """How many ranges hold a value, on average; one that is not known may hold any."""
+    listed = list(ends)
+    known = [one for one in listed if one is not None]
+    lows, highs = sorted(low for low, _ in known), sorted(high for _, high in known)
+    held = sum(bisect_right(lows, value) - bisect_left(highs, value) for value in values)
+    return len(listed) - len(known) + (held / len(values) if values else 0.0)
+
+
+def choose(request: Request, table: Table, facts: TableFacts, snapshot: Snapshot) -> list[ClusterGroup]:
+    """The groups of files that a clustering puts together, sorted by partition.
+
+    Raises:
+        UsageError: no partition is meant.
+    """
+    wanted = _partitions(request, snapshot)
+    snapshot.preload(wanted)
+    by_partition: dict[str, list[ClusterGroup]] = {}
+    for path in wanted:
+        files = [file for file in snapshot.base_files(path) if (path, file.file_id) not in snapshot.pending_clustering]
+        columns = tuple(dict.fromkeys((RECORD_KEY, *request.order.columns)))
+        arranged = _arranged(request.order, snapshot, files)
+        sized = sized_files(table.storage, files, columns)
+        groups = list(_groups(request, facts, path, sized, arranged))
+        if groups:
+            by_partition[path] = groups
+    return list(_within(request.asked.max_bytes, by_partition))
+
+
+def _partitions(request: Request, snapshot: Snapshot) -> list[str]:
+    there = snapshot.partitions()
+    if not request.asked.where:
+        return list(there)
+    for pattern in request.asked.where:
+        if not any(fnmatchcase(path, pattern) for path in there):
+            raise UsageError(
+                f"there is no partition {pattern!r}", culprit=pattern, hint="`lakeindex inspect` lists the partitions"
+            )
+    return [path for path in there if any(fnmatchcase(path, pattern) for pattern in request.asked.where)]
+
+
+def _groups(
+    request: Request, facts: TableFacts, path: str, files: Sequence[Sized], arranged: frozenset[BaseFile]
+) -> Iterator[ClusterGroup]:
+    if facts.index.index_type is IndexType.BUCKET:  # a bucket has one file group, always
+        yield from (ClusterGroup(path, (one,), 1) for one in files if one.file not in arranged)
+        return
+    small = [one for one in files if one.file.size_bytes < request.small_bytes]
+    fewer = len(small) > max(_outputs(request, small), 1)
+    by_key = request.order.columns == (RECORD_KEY,)
+    keys = [one.ends.get(RECORD_KEY) for one in files]
+    if request.asked.by_thresholds:
+        limits = request.options
+        crowded = by_key and _overlap(keys) >= limits.least_candidates
+        if not crowded and not (fewer and len(small) >= limits.least_files):
+            return
+    if request.asked.small_only:
+        chosen = small if fewer else []
+    elif fewer or (not _are_apart(keys) if by_key else len(arranged) < len(files)):
+        chosen = list(files)
+    else:
+        chosen = []
+    ordered = sorted(chosen, key=lambda one: (str((one.ends.get(RECORD_KEY) or ("",))[0]), one.file))
+    held: list[Sized] = []
+    for one in ordered:
+        if held and sum(other.file.size_bytes for other in (*held, one)) > request.options.group_bytes:
+            yield ClusterGroup(path, tuple(held), _outputs(request, held))
+            held = []
+        held.append(one)
+    if held:
+        yield ClusterGroup(path, tuple(held), _outputs(request, held))
+
+
+def _outputs(request: Request, files: Sequence[Sized]) -> int:
+    return max(1, -(-sum(one.file.size_bytes for one in files) // request.target_bytes))
+
+
+def _are_apart(ends: Sequence[Ends]) -> bool:
+    """Whether no two ranges share a value; not if one is not known."""
+    known = sorted(one for one in ends if one is not None)
+    return len(known) == len(ends) and all(a[1] < b[0] for a, b in pairwise(known))
+
+
+def _overlap(ends: Sequence[Ends]) -> float:
+    """Candidates of a key, as the ends themselves tell."""
+    return candidates(ends, [value for one in ends if one is not None for value in one])
+
+
+def _arranged(order: RowOrder, snapshot: Snapshot, files: Sequence[BaseFile]) -> frozenset[BaseFile]:
+    """Files of one commit that has put their rows into this order; the newest such."""
+    found: dict[str, list[BaseFile]] = {}
+    for file in files:
+        found.setdefault(file.instant_time, []).append(file)
+    for time in sorted(found, reverse=True):
+        write = snapshot.timeline.completed_write(time)
+        if write is not None:
+            extra = snapshot.timeline.commit_metadata(snapshot.storage, write).extra_metadata
+            if extra.get(ORDER_KEY) == order.text:
+                return frozenset(found[time])
+    return frozenset()
+
+
+def _within(most: int | None, groups: Mapping[str, Sequence[ClusterGroup]]) -> Iterator[ClusterGroup]:
+    left = most
+    chosen = []
+    for path in sorted(groups, key=lambda path: (-sum(len(one.files) for one in groups[path]), path)):
+        for group in groups[path]:
+            if left is not None:
+                if group.bytes > left:
+                    continue
+                left -= group.bytes
+            chosen.append(group)
+    return iter(sorted(chosen, key=lambda one: (one.partition, one.files[0].file)))
+
+
+@dataclass(frozen=True, slots=True)
+class SampleTask:
+    """Some rows of base files: of each file so many, of some columns."""
+
+    table_uri: str
+    schema: pa.Schema
+    files: tuple[BaseFile, ...]
+    rows: int
+
+
+def sample_files(task: SampleTask) -> list[tuple[str, pa.Table]]:
+    """Partition path and evenly spaced rows of each file. Raises: TableCorruptError: one cannot be read."""
+    store, found = storage_at(task.table_uri), []
+    for file in task.files:
+        source = open_base_file(store, file)
+        groups = range(source.num_row_groups)
+        step = max(1, -(-len(groups) // max(1, task.rows // 64)))
+        names = [name for name in task.schema.names if name in source.schema_arrow.names]
+        with blamed(file):
+            rows = read_groups(source, list(groups)[step // 2 :: step], names or None)
+        rows = align(rows, file, task.schema)
+        places = range(0, rows.num_rows, max(1, rows.num_rows // max(1, task.rows)))
+        found.append((file.partition_path, rows.take(pa.array(places, pa.int64()))))
+    return found
+
+
+def sampled(
+    table: Table, facts: TableFacts, files: Sequence[BaseFile], columns: Sequence[str], runner: Runner
+) -> dict[str, pa.Table]:
+    """Rows of these files by partition path, the same ones each time."""
+    known = row_schema(facts.schema)
+    schema = pa.schema([known.field(name) for name in columns])
+    each = max(16, _SAMPLE_ROWS // max(1, len(files)))
+    packs = pack([1.0] * len(files), runner.slots * _TASKS_A_SLOT) if files else []
+    tasks = [SampleTask(table.uri, schema, tuple(files[n] for n in one), each) for one in packs]
+    done = run_tasks(runner, sample_files, tasks, "cluster: sample rows")
+    found: dict[str, list[pa.Table]] = {}
+    for path, rows in (one for result in done for one in result):
+        found.setdefault(path, []).append(rows)
+    return {path: pa.concat_tables(rows) for path, rows in found.items()}

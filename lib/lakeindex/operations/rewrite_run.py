@@ -1,0 +1,410 @@
+"""What a rescaling and a clustering have in common: rows of whole file groups are moved to new ones, as they are, in
+one replacecommit.
+
+Two phases of tasks, so that every base file is read once and written once: *split* takes one old file apart into one
+object of Arrow streams, some a place, in the run's folder; *build* reads the streams of its places, or whole old files,
+and writes a new base file, a place after the other. Both leave a record of what they did: a run that is started again
+after a kill goes on where it was. What a task holds is the rows of one place, or an eighth of its share of an old file,
+and the file as it is encoded.
+
+The digest of all rows as they were read is compared with that of all rows as they are read back from the new files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from lakeindex.bloom import marks
+from lakeindex.commit.run_records import run_folder
+from lakeindex.commit.write_session import ExpectedFile, PublishGuards, WriteSession
+from lakeindex.errors import InvariantError, ObjectNotFoundError, first_line
+from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry
+from lakeindex.hashing.arrow import plain_strings
+from lakeindex.hashing.row_digest import RowDigest, digest_rows, sum_of
+from lakeindex.model import ARRANGING_OPERATION, BaseFile
+from lakeindex.operations.rows.aligned_rows import align, aligned_batches, open_base_file, row_schema
+from lakeindex.options.types import WriteConfig
+from lakeindex.parquet.pages import open_pages, read_groups
+from lakeindex.parquet.splice import ParquetParts, splice
+from lakeindex.parquet.stamps import digest_in
+from lakeindex.run.checkpoints import digest_of_text
+from lakeindex.run.replaced import ids_by_partition
+from lakeindex.run.spec import TableFacts
+from lakeindex.showing.json_values import json_of
+from lakeindex.stages.merge_write.file_slices import new_file_stat
+from lakeindex.storage.port import Storage
+from lakeindex.table.handle import Table
+from lakeindex.tasks.memory_bound import chunk_bytes, current_share
+from lakeindex.tasks.runner import Runner, pack, run_tasks
+from lakeindex.tasks.stores import storage_at
+from lakeindex.timeline import records
+from lakeindex.timeline.records import key_of
+from lakeindex.write.base_file import (
+    FILE_NAME,
+    RECORD_KEY,
+    constant_column,
+    dictionaries_for,
+    file_schema_of,
+    schema_footer,
+)
+from lakeindex.write.file_parts import encoded_parts
+from lakeindex.write.types.avro_schema import schema_to_avro
+
+OPERATION: Final = ARRANGING_OPERATION
+"""Incremental readers may pass it over."""
+_OPEN_COST: Final = 1_000_000.0
+_TASKS_A_SLOT: Final = 3
+
+
+class Placing(Protocol):
+    """Says where rows go, and in which order they are there. Values, which travel to tasks."""
+
+    def places(self, rows: pa.Table, file: BaseFile) -> np.ndarray:
+        """The place of each row of an old file: int64 [n]. Raises: TableCorruptError: a row has none."""
+
+    def ordered(self, rows: pa.Table, file: BaseFile) -> pa.Table:
+        """The rows of a place of a new file in their order. Raises: TableCorruptError: they cannot be there."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowsPiece:
+    """Rows of one old file that go to one place: where their Arrow stream is."""
+
+    path: str
+    start: int
+    length: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class SplitTask:
+    """Take one old base file apart.
+
+    Attributes:
+        schema: its columns, without meta columns.
+        target: the object to write, without its ending.
+    """
+
+    table_uri: str
+    schema: pa.Schema
+    old: BaseFile
+    placing: Placing
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class SplitFile:
+    """An old base file that was taken apart.
+
+    Attributes:
+        pieces: place -> its rows.
+        digest: of all rows, without the file's name.
+    """
+
+    old: BaseFile
+    pieces: dict[int, tuple[RowsPiece, ...]]
+    digest: RowDigest
+
+    def rows_in(self, place: int) -> int:
+        return sum(piece.rows for piece in self.pieces.get(place, ()))
+
+
+Source: TypeAlias = RowsPiece | BaseFile
+
+
+@dataclass(frozen=True, slots=True)
+class BuildTask:
+    """Write one new base file.
+
+    Attributes:
+        table_name: for the Avro schema in the footer.
+        parts: where the rows of each of its places are, one place after the other.
+        record: where to leave what was written.
+        held_bytes: what it holds, about.
+    """
+
+    table_uri: str
+    table_name: str
+    schema: pa.Schema
+    config: WriteConfig
+    new: BaseFile
+    placing: Placing
+    parts: tuple[tuple[Source, ...], ...]
+    record: str
+    held_bytes: int = 0
+
+    @property
+    def cost(self) -> float:
+        sources = [one for part in self.parts for one in part]
+        return _OPEN_COST + sum(one.length if isinstance(one, RowsPiece) else one.size_bytes for one in sources)
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltFile:
+    """A new base file, with its size, the digest of its rows as they are read back, that of its footer, and that of the
+    rows that were read of whole old files.
+    """
+
+    file: BaseFile
+    digest: RowDigest
+    footer: str = ""
+    read: RowDigest = field(default_factory=RowDigest)
+
+
+def split_files(tasks: tuple[SplitTask, ...]) -> tuple[SplitFile, ...]:
+    return tuple(_split(task) for task in tasks)
+
+
+def build_files(tasks: tuple[BuildTask, ...]) -> tuple[BuiltFile, ...]:
+    """Several files, one after the other."""
+    return tuple(_build(task) for task in tasks)
+
+
+def digest_without_name(rows: pa.Table) -> RowDigest:
+    """Digest of every column but the file's name, which a rewrite changes."""
+    return digest_rows(rows.drop_columns([FILE_NAME]))
+
+
+def _split(task: SplitTask) -> SplitFile:
+    store = storage_at(task.table_uri)
+    done = records.load(store, f"{task.target}.json")
+    if done:
+        known = {int(place): tuple(RowsPiece(**one) for one in found) for place, found in done["pieces"].items()}
+        return SplitFile(task.old, known, RowDigest(**done["digest"]))
+    data, digest = bytearray(), RowDigest()
+    pieces: dict[int, tuple[RowsPiece, ...]] = {}
+    for rows in _batches(store, task.old, row_schema(task.schema), chunk_bytes(current_share())):
+        digest = digest + digest_without_name(rows)
+        places = task.placing.places(rows, task.old)
+        order = np.argsort(places, kind="stable")
+        found, starts = np.unique(places[order], return_index=True)
+        for place, taken in zip(found.tolist(), np.split(order, starts[1:]), strict=True):
+            stream = _stream(rows.take(pa.array(taken)))
+            piece = RowsPiece(f"{task.target}.arrow", len(data), len(stream), len(taken))
+            pieces[place] = (*pieces.get(place, ()), piece)
+            data += stream
+    split = SplitFile(task.old, pieces, digest)
+    store.write(f"{task.target}.arrow", bytes(data))
+    record = {"pieces": {str(p): json_of(found) for p, found in pieces.items()}, "digest": json_of(split.digest)}
+    store.sync([f"{task.target}.arrow"])  # a note must not outlive what it is about
+    store.write(f"{task.target}.json", records.encode(record))
+    return split
+
+
+def _batches(store: Storage, file: BaseFile, schema: pa.Schema, most: int) -> Iterator[pa.Table]:
+    """The rows of a base file, at least so many bytes at once where there are as many."""
+    source, held, size = open_base_file(store, file), [], 0
+    for group in range(source.num_row_groups):
+        for rows in aligned_batches(source, file, group, schema, use_threads=False):
+            held.append(rows)
+            size += rows.nbytes
+            if size >= most:
+                yield pa.concat_tables(held)
+                held, size = [], 0
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _stream(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_table(rows)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _build(task: BuildTask) -> BuiltFile:
+    store = storage_at(task.table_uri)
+    done = _built_before(store, task)
+    if done is not None:
+        return done
+    schema, read = row_schema(task.schema), RowDigest()
+
+    def parts() -> Iterator[pa.Table]:
+        nonlocal read
+        for sources in task.parts:
+            rows = [schema.empty_table()]
+            for source in sources:
+                found = _rows_of(store, source, schema)
+                rows.append(found)
+                if isinstance(source, BaseFile):
+                    read = read + digest_without_name(found)
+            yield task.placing.ordered(pa.concat_tables(rows), task.new)
+
+    data = encode_parts(parts(), task)
+    encoded = open_pages(pa.BufferReader(data))
+    groups = (read_groups(encoded, [group]) for group in range(encoded.num_row_groups))
+    digest = sum_of(digest_without_name(align(group, task.new, schema)) for group in groups)
+    store.write(task.new.path, data)
+    store.sync([task.new.path])
+    built = BuiltFile(_sized(task.new, len(data)), digest, digest_in(data), read)
+    record = {"size": len(data), "digest": json_of(digest), "footer": built.footer, "read": json_of(read)}
+    store.write(task.record, records.encode(record))
+    return built
+
+
+def encode_parts(parts: Iterable[pa.Table], task: BuildTask) -> bytes:
+    """A base file of rows in their order, which are encoded a part after the other."""
+    schema, limit = file_schema_of(task.schema), task.config.row_group_rows
+    encoded: list[ParquetParts] = []
+    keys: list[pa.Array] = []
+    for rows in parts:
+        if not rows.num_rows:  # as Hudi's writer: no rows, no row group
+            continue
+        named = rows.set_column(
+            rows.column_names.index(FILE_NAME), FILE_NAME, constant_column(task.new.name, rows.num_rows)
+        )
+        groups = [named.slice(at, limit) for at in range(0, named.num_rows, limit)]
+        encoded.append(encoded_parts(groups, schema, task.config, dictionaries=dictionaries_for(named)))
+        keys.append(plain_strings(rows.column(RECORD_KEY)))
+    shell = encoded_parts([], schema, task.config, schema_footer(task.schema, task.table_name))
+    stored = pa.chunked_array(keys, keys[0].type if keys else pa.string())
+    entries = marks.footer_of_keys(plain_strings(stored), task.config)
+    return b"".join(splice(shell, (group for one in encoded for group in one.groups()), entries))
+
+
+def _rows_of(store: Storage, source: Source, schema: pa.Schema) -> pa.Table:
+    if isinstance(source, RowsPiece):
+        return _read_piece(store, source)
+    return pa.concat_tables([schema.empty_table(), *_batches(store, source, schema, source.size_bytes + 1)])
+
+
+def _built_before(store: Storage, task: BuildTask) -> BuiltFile | None:
+    done = records.load(store, task.record)
+    if not done:
+        return None
+    try:
+        size = store.head(task.new.path).size_bytes
+    except ObjectNotFoundError:
+        return None
+    if size != done["size"]:
+        return None
+    read = RowDigest(**done["read"])
+    return BuiltFile(_sized(task.new, size), RowDigest(**done["digest"]), done["footer"], read)
+
+
+def _sized(file: BaseFile, size: int) -> BaseFile:
+    return BaseFile(file.partition_path, file.file_id, file.instant_time, file.write_token, size)
+
+
+def _read_piece(store: Storage, piece: RowsPiece) -> pa.Table:
+    try:
+        data = store.read_range(piece.path, piece.start, piece.length)
+        rows = pa.ipc.open_stream(data).read_all()
+    except (pa.ArrowException, OSError) as error:
+        records.remove(store, [_record_of(piece.path)])  # the next run makes it again
+        raise InvariantError(
+            f"{piece.path} cannot be read: {first_line(error)}",
+            culprit=piece.path,
+            hint="nothing was published; run again",
+        ) from error
+    return rows
+
+
+def _record_of(path: str) -> str:
+    return f"{path.removesuffix('.arrow')}.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Mover:
+    """Moves rows of one table for one run.
+
+    Attributes:
+        what: the operation's name, for titles.
+        run_key: folder of the run.
+    """
+
+    what: str
+    table: Table
+    facts: TableFacts
+    runner: Runner
+    config: WriteConfig
+    run_key: str
+
+    @property
+    def columns(self) -> str:
+        """Names the columns that the files are read with: they may be others in the next try."""
+        return digest_of_text(self.facts.schema.to_string())
+
+    def split(self, files: Sequence[BaseFile], placing: Callable[[BaseFile], Placing], mark: str) -> list[SplitFile]:
+        """Take old files apart.
+
+        Args:
+            mark: names the placing.
+        """
+        folder, columns = f"{run_folder(self.run_key)}/split", self.columns
+        tasks = [
+            SplitTask(self.table.uri, self.facts.schema, file, placing(file), f"{folder}/{key_of(name)}")
+            for file in files
+            for name in [f"{file.path}\0{columns}\0{mark}"]
+        ]
+        done = self._map(split_files, tasks, [_OPEN_COST + file.size_bytes for file in files], "take base files apart")
+        return sorted(done, key=lambda one: one.old)
+
+    def task(
+        self, new: BaseFile, placing: Placing, parts: Sequence[Sequence[Source]], held_bytes: int = 0
+    ) -> BuildTask:
+        """The task that writes a new file."""
+        record = f"{run_folder(self.run_key)}/built/{key_of(new.path)}.json"
+        given = tuple(tuple(part) for part in parts)
+        facts = self.facts
+        return BuildTask(self.table.uri, facts.name, facts.schema, self.config, new, placing, given, record, held_bytes)
+
+    def build(self, tasks: Sequence[BuildTask]) -> list[BuiltFile]:
+        """Write new files, in the order of the tasks."""
+        done = self._map(build_files, tasks, [task.cost for task in tasks], "write the new base files")
+        by_path = {one.file.path: one for one in done}
+        return [by_path[task.new.path] for task in tasks]
+
+    def _map(
+        self,
+        function: Callable[[Any], tuple[Any, ...]],
+        tasks: Sequence[Any],
+        costs: list[float],
+        title: str,
+    ) -> list[Any]:
+        packs = pack(costs, self.runner.slots * _TASKS_A_SLOT) if tasks else []
+        work = run_tasks(
+            self.runner, function, [tuple(tasks[n] for n in one) for one in packs], f"{self.what}: {title}"
+        )
+        return [one for result in work for one in result]
+
+    def publish(
+        self,
+        session: WriteSession,
+        guards: PublishGuards,
+        built: Sequence[BuiltFile],
+        replaced: Sequence[BaseFile],
+        summary: str,
+        more: Mapping[str, str] | None = None,
+    ) -> str:
+        """Commit what was built. Raises: as :meth:`WriteSession.publish`."""
+        stats: dict[str, tuple[WriteStat, ...]] = {}
+        for one in built:
+            path = one.file.partition_path
+            stats[path] = (*stats.get(path, ()), new_file_stat(one.file, one.digest.rows))
+        extra = {
+            SCHEMA_KEY: schema_to_avro(self.facts.schema, self.facts.name),
+            **footer_entry({one.file.path: one.footer for one in built if one.footer}),
+            **(more or {}),
+        }
+        commit = CommitMetadata(stats, OPERATION, extra, replaced_file_ids=ids_by_partition(tuple(replaced)))
+        expected = tuple(ExpectedFile(one.file.path, one.file.size_bytes, one.digest.rows) for one in built)
+        return session.publish(commit, expected, guards, summary)
+
+
+def check_same_rows(instant: str, split: Iterable[SplitFile], built: Sequence[BuiltFile]) -> None:
+    """What was read is what the new files hold. Raises: InvariantError."""
+    before = sum_of([*(one.digest for one in split), *(one.read for one in built)])
+    after = sum_of(one.digest for one in built)
+    if before != after:
+        raise InvariantError(
+            f"{before.rows} rows were read, the new files hold {after.rows}, or other ones",
+            culprit=instant,
+            hint="nothing was published; report this",
+        )
