@@ -54,6 +54,7 @@ RESULTS: Final = {
     "repair-keys": "operations.repair_keys:KeysRepaired",
     "report": "report.contents:RunReport",
     "report-history": "report.contents:TableReport",
+    "cluster": "operations.cluster_run:ClusterSummary",
     "rescale": "operations.rescale_run:RescaleSummary",
     "rollback": "operations.table_services:RollbackSummary",
     "schema": "operations.look.live_files:TableColumns",

@@ -395,6 +395,7 @@ _MAINTENANCE_DOC: Final = """\
 |---|---|
 | `find_tables` | lists the files of `conf/tables`, or those that the form names |
 | `table.settle` | finishes or rolls back what dead writers left |
+| `table.cluster` | puts small and overlapping base files together, if the form says so |
 | `table.clean` | deletes base files that none of the last commits needs |
 | `table.archive` | takes old instants off the timeline, after sweeping strays |
 | `table.compact` | folds the deltas of a stored index into what was built |
@@ -424,6 +425,12 @@ def maintenance_dag(folder: Path, root: Path, *, schedule: str | None = None, at
             "check": Param(
                 False, type="boolean", title="Check", description="Read every table completely and check its invariants"
             ),
+            "cluster": Param(
+                False,
+                type="boolean",
+                title="Cluster",
+                description="Put small and overlapping base files together and sort their rows by key",
+            ),
         },
         max_active_runs=1,
         default_args={"owner": "lakeindex", "max_active_tis_per_dagrun": at_once, **RETRIES},
@@ -440,7 +447,7 @@ def maintenance_dag(folder: Path, root: Path, *, schedule: str | None = None, at
         @task(multiple_outputs=False, map_index_template="{{ task.op_kwargs['table'] }}")
         def step(table: str, name: str, **context: Any) -> dict[str, Any]:
             """One step for one table."""
-            if name == "check" and not context["params"].get("check"):
+            if name in ("check", "cluster") and not context["params"].get(name):
                 raise AirflowSkipException("the form does not ask for it")
             with reporting_failures(context):
                 return take_step(folder / f"{table}.yaml", root, name)
@@ -448,12 +455,15 @@ def maintenance_dag(folder: Path, root: Path, *, schedule: str | None = None, at
         @task_group(group_id="table")
         def maintain_one(table: str) -> None:
             """One table."""
+            held = {"clean": TriggerRule.NONE_FAILED}  # clustering, of which the form does not ask, is skipped
             taken = {
-                name: step.override(task_id=name)(table=table, name=name)
-                for name in ("settle", "clean", "metadata", "archive", "compact", "cache", "runs", "sync")
+                name: step.override(task_id=name, trigger_rule=held.get(name, TriggerRule.ALL_SUCCESS))(
+                    table=table, name=name
+                )
+                for name in ("settle", "cluster", "clean", "metadata", "archive", "compact", "cache", "runs", "sync")
             }
             check = step.override(task_id="check", trigger_rule=TriggerRule.ALL_DONE)(table=table, name="check")
-            taken["settle"] >> taken["clean"] >> taken["metadata"] >> taken["archive"] >> check
+            taken["settle"] >> taken["cluster"] >> taken["clean"] >> taken["metadata"] >> taken["archive"] >> check
             taken["settle"] >> [taken["compact"], taken["cache"], taken["runs"], taken["sync"]] >> check
 
         maintain_one.expand(table=find_tables())

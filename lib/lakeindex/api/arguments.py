@@ -52,6 +52,27 @@ class IndexArguments(FolderArguments, RunnerArguments, total=False):
     """Arguments of the methods that concern a stored index."""
 
 
+class ClusterArguments(RunnerArguments, total=False):
+    """Arguments of a clustering."""
+
+    target_size: int | None
+    """Bytes of a new file, about."""
+    small_files_only: bool
+    """Leave files alone that are not small."""
+    max_bytes: int | None
+    """Most bytes of base files that are rewritten; the partitions with most files come first."""
+    schedule: bool
+    """Only put the plan on the timeline, for a later call or for Hudi."""
+    instant: str | None
+    """Carry out a plan that is on the timeline, Hudi's or ours, in its order."""
+    dry_run: bool
+    """Say what would be put together, and do nothing."""
+    force: bool
+    """Consider every pending instant of another writer dead."""
+    options: Options | None
+    """``hoodie.*`` and ``lakeindex.*`` options."""
+
+
 class ReplaceArguments(FolderArguments, total=False):
     """Arguments of a write without a batch."""
 

@@ -330,6 +330,7 @@ class LakeTable(TableOperations):
     report_history = looking.report_history
     compare = looking.compare
     rescale = maintaining.rescale
+    cluster = maintaining.cluster
     repair_keys = maintaining.repair_keys
     sync = maintaining.sync
 
@@ -548,7 +549,7 @@ class LakeTable(TableOperations):
         ['settle', 'clean', 'metadata', 'archive', 'compact', 'cache', 'runs', 'sync']
 
         Args:
-            steps: only these; default: all but ``check``, which reads the whole table.
+            steps: only these; default: all but ``cluster``, which may rewrite much, and ``check``, which reads all.
             options: ``hoodie.*`` and ``lakeindex.*`` options.
             checkpoints: root of the run folders; by default ``<table>.lakeindex`` beside the table.
         """

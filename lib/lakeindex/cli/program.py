@@ -147,7 +147,7 @@ _COMMANDS: Final = {
         *("schema", "properties", "count", "files", "partitions"),
     ),
     "lakeindex.cli.commands.maintain": (
-        *("clean", "archive", "maintain", "sync", "rollback", "rescale", "repair", "index", "metadata"),
+        *("clean", "archive", "maintain", "sync", "rollback", "rescale", "cluster", "repair", "index", "metadata"),
     ),
     "lakeindex.cli.commands.start": ("doctor", "dags", "demo"),
 }

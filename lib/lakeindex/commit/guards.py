@@ -302,6 +302,12 @@ GUARDS: Final = (
 """What must hold for a plan to be committed, in the order in which it is looked at; each raises WriteConflictError."""
 
 
+def scheduled_for(snapshot: Snapshot, file: BaseFile) -> str | None:
+    """The pending clustering that is going to replace a file group, if no run of ours is at work on it."""
+    time = snapshot.pending_clustering.get((file.partition_path, file.file_id))
+    return time if time is not None and load_claim(snapshot.storage, time) is None else None
+
+
 def refuse_clustered(snapshot: Snapshot, files: Iterable[BaseFile], config: WriteConfig) -> None:
     """Let nobody plan to change a file group that a pending clustering is going to replace, if such updates are
     rejected. For a clustering of ours that is at work the writer waits in its turn.
@@ -312,8 +318,8 @@ def refuse_clustered(snapshot: Snapshot, files: Iterable[BaseFile], config: Writ
     if config.of(ClusteringOptions).updates is not ClusteringUpdates.REJECT:
         return
     for file in files:
-        time = snapshot.pending_clustering.get((file.partition_path, file.file_id))
-        if time is not None and load_claim(snapshot.storage, time) is None:
+        time = scheduled_for(snapshot, file)
+        if time is not None:
             raise PendingInstantError(
                 f"file group {file.file_id} in {file.partition_path!r} is part of the pending clustering {time}",
                 culprit=file.path,

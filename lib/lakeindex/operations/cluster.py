@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 
 from lakeindex.commit.recovery import maintaining
+from lakeindex.commit.run_records import load_claim
 from lakeindex.commit.undo import request_service
 from lakeindex.commit.write_session import AlreadyDone, begin_write
 from lakeindex.conductor.open_for_write import open_for_write
@@ -107,8 +108,9 @@ def _planned(opened: BoundTable, request: Request, instant: str) -> tuple[Reques
     timeline, storage = opened.snapshot.timeline, opened.table.storage
     found = next((one for one in timeline.pending_writes if one.time == instant), None)
     planned = RequestedReplace()
-    if found is not None and found.state is InstantState.REQUESTED:
-        planned = records.read_filled(storage, timeline.path(found), parse_requested_replace)
+    if found is not None and (found.state is InstantState.REQUESTED or load_claim(storage, instant) is not None):
+        path = timeline.path(replace(found, state=InstantState.REQUESTED))
+        planned = records.read_filled(storage, path, parse_requested_replace)
     if not planned.groups:
         raise UsageError(
             f"there is no clustering scheduled at {instant!r}", culprit=instant, hint="look at `lakeindex history`"

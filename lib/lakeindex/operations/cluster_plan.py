@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakeindex.commit.guards import scheduled_for
 from lakeindex.errors import UsageError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footers import read_parquet_footer
@@ -41,11 +42,16 @@ Ends: TypeAlias = tuple[Any, Any] | None
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """A base file, its rows, and the ends of some columns' values; None of a column where its footer does not say."""
+    """A base file, its rows, and the ends of some columns' values; None of a column where its footer does not say.
+
+    Attributes:
+        is_sorted: whether the keys of its row groups share nothing, as far as the footer says.
+    """
 
     file: BaseFile
     rows: int
     ends: Mapping[str, Ends] = field(default_factory=dict, repr=False)
+    is_sorted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,18 +139,23 @@ def sized_files(storage: Storage, files: Iterable[BaseFile], columns: Sequence[s
 
 def _sized(storage: Storage, columns: Sequence[str], file: BaseFile) -> Sized:
     metadata = read_parquet_footer(storage, file).metadata
-    return Sized(file, metadata.num_rows, {name: _ends(metadata, name) for name in columns})
+    ends = {name: _ends(metadata, name) for name in columns}
+    whole: dict[str, Ends] = {}
+    for name, found in ends.items():
+        known = [one for one in found if one is not None]
+        is_known = bool(known) and len(known) == len(found)
+        whole[name] = (min(low for low, _ in known), max(high for _, high in known)) if is_known else None
+    return Sized(file, metadata.num_rows, whole, _are_apart(ends.get(RECORD_KEY, ())))
 
 
-def _ends(metadata: pq.FileMetaData, name: str) -> Ends:
+def _ends(metadata: pq.FileMetaData, name: str) -> list[Ends]:
+    """The ends of a column in each row group."""
     names = [metadata.schema.column(n).path for n in range(metadata.num_columns)]
     if name not in names:
-        return None
+        return [None]
     chunks = (metadata.row_group(g).column(names.index(name)) for g in range(metadata.num_row_groups))
-    found = [chunk.statistics for chunk in chunks]
-    if not found or not all(one is not None and one.has_min_max for one in found):
-        return None
-    return min(one.min for one in found), max(one.max for one in found)
+    found = (chunk.statistics for chunk in chunks)
+    return [(one.min, one.max) if one is not None and one.has_min_max else None for one in found]
 
 
 def candidates(ends: Iterable[Ends], values: Sequence[Any]) -> float:
@@ -166,7 +177,7 @@ def choose(request: Request, table: Table, facts: TableFacts, snapshot: Snapshot
     snapshot.preload(wanted)
     by_partition: dict[str, list[ClusterGroup]] = {}
     for path in wanted:
-        files = [file for file in snapshot.base_files(path) if (path, file.file_id) not in snapshot.pending_clustering]
+        files = [file for file in snapshot.base_files(path) if scheduled_for(snapshot, file) is None]
         columns = tuple(dict.fromkeys((RECORD_KEY, *request.order.columns)))
         arranged = _arranged(request.order, snapshot, files)
         sized = sized_files(table.storage, files, columns)
@@ -191,12 +202,16 @@ def _partitions(request: Request, snapshot: Snapshot) -> list[str]:
 def _groups(
     request: Request, facts: TableFacts, path: str, files: Sequence[Sized], arranged: frozenset[BaseFile]
 ) -> Iterator[ClusterGroup]:
+    by_key = request.order.columns == (RECORD_KEY,)
     if facts.index.index_type is IndexType.BUCKET:  # a bucket has one file group, always
-        yield from (ClusterGroup(path, (one,), 1) for one in files if one.file not in arranged)
+        yield from (
+            ClusterGroup(path, (one,), 1)
+            for one in files
+            if one.file not in arranged and not (by_key and one.is_sorted)
+        )
         return
     small = [one for one in files if one.file.size_bytes < request.small_bytes]
     fewer = len(small) > max(_outputs(request, small), 1)
-    by_key = request.order.columns == (RECORD_KEY,)
     keys = [one.ends.get(RECORD_KEY) for one in files]
     if request.asked.by_thresholds:
         limits = request.options

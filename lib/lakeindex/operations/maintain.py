@@ -1,4 +1,4 @@
-"""What a table needs beside upserts, step by step: settle dead writers, clean, compact the metadata table and
+"""What a table needs beside upserts, step by step: settle dead writers, cluster, clean, compact the metadata table and
 archive its timeline, archive, compact the index, mend the cache, drop the folders of dead runs, sync catalogs, check.
 """
 
@@ -18,6 +18,8 @@ from lakeindex.files.footer_cache import FooterCache
 from lakeindex.files.footers import read_footer
 from lakeindex.index.registry import built_index_for
 from lakeindex.operations.check import check_table
+from lakeindex.operations.cluster import cluster_table
+from lakeindex.operations.cluster_plan import Asked
 from lakeindex.operations.index import compact_index
 from lakeindex.operations.table_services import archive, clean
 from lakeindex.options.parse import parse_options
@@ -37,6 +39,7 @@ class MaintenanceStep(StrEnum):
     """A step of maintenance, in the order in which they are taken."""
 
     SETTLE = "settle"
+    CLUSTER = "cluster"
     CLEAN = "clean"
     METADATA = "metadata"
     ARCHIVE = "archive"
@@ -93,8 +96,10 @@ _ROOT_STEPS: Final = frozenset({MaintenanceStep.COMPACT, MaintenanceStep.RUNS})
 """They write or delete below the checkpoints' root."""
 
 STEPS: Final = tuple(MaintenanceStep)
-UNASKED: Final = STEPS[:-1]
-"""The steps that are taken if none is named: all but the check, which reads the whole table."""
+UNASKED: Final = tuple(one for one in STEPS if one not in (MaintenanceStep.CLUSTER, MaintenanceStep.CHECK))
+"""The steps that are taken if none is named: all but clustering, which may rewrite much, and the check, which reads the
+whole table.
+"""
 
 
 def maintain(
@@ -165,6 +170,14 @@ def _settle(work: _Work) -> _Done:
     counts = {"rolled_back": max(rolled_back, 0), "committed": len(committed), "cleans_finished": len(finished)}
     left = (f"in flight, and left alone: {living}",) if living else ()
     return counts, "; ".join((*notes, *left)) or None
+
+
+def _cluster(work: _Work) -> _Done:
+    if not work.table.properties.populate_meta_fields:
+        return {"files": 0, "bytes": 0}, "rows of the table do not store their keys: it is not clustered"
+    config = parse_options(work.options)
+    done = cluster_table(work.table.uri, work.runner, Asked(by_thresholds=True), config=config)
+    return {"files": done.files_before, "bytes": done.bytes_before}, "; ".join(done.notes) or None
 
 
 def _clean(work: _Work) -> _Done:
@@ -250,6 +263,7 @@ def _check(work: _Work) -> _Done:
 
 _WORK: Final[dict[MaintenanceStep, Callable[[_Work], _Done]]] = {
     MaintenanceStep.SETTLE: _settle,
+    MaintenanceStep.CLUSTER: _cluster,
     MaintenanceStep.CLEAN: _clean,
     MaintenanceStep.METADATA: _compact_metadata,
     MaintenanceStep.ARCHIVE: _archive,

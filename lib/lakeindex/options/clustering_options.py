@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from lakeindex.errors import UsageError
 from lakeindex.options.option import Option, OptionArea, names_of, one_of, whole
+from lakeindex.options.types import WriteConfig
 
 _PLAN: Final = "hoodie.clustering.plan.strategy."
 SORT_COLUMNS_OPTION: Final = f"{_PLAN}sort.columns"
@@ -48,6 +51,40 @@ class ClusteringOptions:
     group_bytes: int = 2 * 1024**3
     least_files: int = 8
     least_candidates: int = 4
+
+
+_CURVES: Final = {"columns": Curve.LINEAR, "zorder": Curve.Z_ORDER, "hilbert": Curve.HILBERT}
+
+
+def sorted_by(
+    config: WriteConfig, sort: str | None, columns: Sequence[str] | None, target_bytes: int | None
+) -> WriteConfig:
+    """The options with what a call says in their place.
+
+    Args:
+        sort: key, columns, zorder or hilbert; None: as the options say.
+
+    Raises:
+        UsageError: there is no such order, or columns are given for the order by key, or missing.
+    """
+    if sort is not None and sort != "key" and sort not in _CURVES:
+        raise UsageError(f"rows cannot be sorted by {sort!r}", culprit=sort, hint=f"valid: key, {', '.join(_CURVES)}")
+    if sort == "key" and columns:
+        raise UsageError(
+            "the order by key has no columns", culprit=", ".join(columns), hint="say sort=columns, zorder or hilbert"
+        )
+    named = tuple(columns or ())
+    if sort == "key":
+        config = config.having(ClusteringOptions, "columns", ())
+    elif sort is not None and not named and not config.of(ClusteringOptions).columns:
+        raise UsageError(f"sort={sort} needs columns", culprit=sort, hint="name them: --columns a,b")
+    if named:
+        config = config.having(ClusteringOptions, "columns", tuple(dict.fromkeys(named)))
+    if sort in _CURVES:
+        config = config.having(ClusteringOptions, "curve", _CURVES[sort])
+    if target_bytes is not None:
+        config = config.having(ClusteringOptions, "target_bytes", target_bytes)
+    return config
 
 
 def _columns(text: str) -> tuple[str, ...]:

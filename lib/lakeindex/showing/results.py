@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lakeindex.operations.advise import Advice
     from lakeindex.operations.changes import ChangesSummary
     from lakeindex.operations.check_violations import CheckReport
+    from lakeindex.operations.cluster_run import ClusterSummary
     from lakeindex.operations.create_table import CreatedTable
     from lakeindex.operations.index import IndexBuilt, IndexDropped, IndexStatus, IndexVerified
     from lakeindex.operations.look.history import HistoryEntry, TableHistory
@@ -393,6 +394,7 @@ def show_sync(console: Screen, done: SyncSummary) -> None:
 
 
 _KEYS_SHOWN: Final = 20
+_KEY_COLUMN: Final = "_hoodie_record_key"
 
 
 def show_index_built(console: Screen, done: IndexBuilt) -> None:
@@ -522,6 +524,33 @@ def show_rescaled(console: Screen, done: RescaleSummary) -> None:
     console.print("Hudi writers of this table need:", markup=False)
     for key, text in done.hudi_options.items():
         console.print(f"  {key}={text}", markup=False)
+
+
+def show_clustered(console: Screen, done: ClusterSummary) -> None:
+    """What was put together, and how many files hold a value before and after."""
+    show_notes(console, done.notes)
+    if done.noop:
+        by = f" (committed by {done.instant})" if done.instant else ""
+        console.print(f"nothing to do: no base files to be put together{by}")
+        return
+    for one in done.partitions:
+        after = one.candidates_after
+        held = ", ".join(
+            f"{'key' if name == _KEY_COLUMN else name} {before:g}" + (f" -> {after[name]:g}" if after else "")
+            for name, before in one.candidates_before.items()
+        )
+        what = f"{one.files_before:,} -> {one.files_after:,} files, {one.bytes_before:,} bytes, {one.rows:,} rows"
+        console.print(escape(f"{one.partition or '(the table)'}: {what}; files that may hold a value: {held}"))
+    if done.dry_run:
+        console.print("nothing was done")
+    elif done.scheduled:
+        console.print(f"scheduled {done.instant}: `lakeindex cluster --instant {done.instant}` or Hudi carries it out")
+    else:
+        console.print(
+            f"committed {done.instant}: {done.rows_after:,} rows of {done.rows_before:,}, by {done.order}, in "
+            f"{done.files_after:,} files instead of {done.files_before:,}, {done.seconds:.1f} s",
+            markup=False,
+        )
 
 
 def _by(done: RescaleSummary) -> str:

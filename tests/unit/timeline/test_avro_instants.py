@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from lakeindex.errors import TableCorruptError
 from lakeindex.timeline.avro_instants import (
+    ClusteringGroup,
+    ClusteringSlice,
     RequestedReplace,
     RollbackMetadata,
     RollbackPlan,
@@ -51,7 +53,16 @@ def test_rollback_metadata(metadata: RollbackMetadata) -> None:
 
 @given(
     st.builds(
-        RequestedReplace, st.none() | TEXTS, st.lists(st.tuples(TEXTS, TEXTS), max_size=3, unique=True).map(tuple)
+        RequestedReplace,
+        st.none() | TEXTS,
+        st.lists(
+            st.builds(
+                ClusteringGroup,
+                st.lists(st.builds(ClusteringSlice, TEXTS, TEXTS, TEXTS), max_size=3).map(tuple),
+                st.integers(1, 9),
+            ),
+            max_size=3,
+        ).map(tuple),
     )
 )
 def test_requested_replace(requested: RequestedReplace) -> None:

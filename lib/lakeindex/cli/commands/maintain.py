@@ -79,7 +79,8 @@ def archive(
 @click.option(
     "--steps",
     metavar="STEP[,STEP]",
-    help="Only these: settle, clean, metadata, archive, compact, cache, runs, sync, check.  [default: all but check]",
+    help="Only these: settle, cluster, clean, metadata, archive, compact, cache, runs, sync, check.  "
+    "[default: all but cluster and check]",
 )
 @click.option(
     "--checkpoints", metavar="DIR", help="Folder for working data; default: TABLE.lakeindex beside the table."
@@ -88,7 +89,7 @@ def archive(
 @json_option
 def maintain(table: str, steps: str | None, checkpoints: str | None, options: tuple[str, ...], as_json: bool) -> None:
     """Do all maintenance: settle what dead writers left, clean, compact the metadata table, archive, compact a stored
-    index, fill the footer cache, drop dead runs, sync the catalogs of lakeindex.sync.
+    index, fill the footer cache, drop dead runs, sync the catalogs of lakeindex.sync; cluster and check on request.
 
     A failed step ends the command; the steps before it remain done.
     """
@@ -207,6 +208,35 @@ def _counts(texts: tuple[str, ...]) -> dict[str, int]:
         if counts.setdefault(path, int(count)) != int(count):
             raise OptionError(f"partition {path!r} is given two counts", culprit=text, hint="give one")
     return counts
+
+
+@click.command()
+@table_argument
+@click.option("--where", multiple=True, metavar="P", help="Partition path, or a pattern with * and ?; may be repeated.")
+@click.option(
+    "--sort", type=click.Choice(["key", "columns", "zorder", "hilbert"]), help="Order of the rows.  [default: key]"
+)
+@click.option("--columns", metavar="COLUMN[,COLUMN]", help="Columns to sort by.")
+@click.option("--target-size", type=click.IntRange(1), metavar="BYTES", help="Size of a new base file, about.")
+@click.option("--small-files-only", is_flag=True, help="Leave files alone that are not small.")
+@click.option("--max-bytes", type=click.IntRange(1), metavar="BYTES", help="Most bytes of base files to rewrite.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be put together.")
+@click.option("--schedule", is_flag=True, help="Only put the plan on the timeline.")
+@click.option("--instant", metavar="INSTANT", help="Carry out a plan that is on the timeline.")
+@_force
+@runner_options
+@pairs_option
+@json_option
+def cluster(*, table: str, where: tuple[str, ...], columns: str | None, as_json: bool, **given: Any) -> None:
+    """Put base files together and sort their rows, so that fewer files are looked at for a key or a value.
+
+    Rewrites the files concerned in one replacecommit; rows keep their commit times.
+    A run that was killed goes on when the same command is given again.
+    """
+    from lakeindex.api.table import LakeTable
+
+    done = LakeTable(table).cluster(list(where), columns=split_names(columns) or None, **passed_on(**given))
+    say(done, as_json=as_json)
 
 
 _SHOWN = 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lakeindex.commit.recovery import is_alive, is_dead_foreign, recover, roll_back_unclaimed, take_back
+from lakeindex.commit.recovery import is_alive, is_clustering, is_dead_foreign, recover, roll_back_unclaimed, take_back
 from lakeindex.commit.run_records import Claim, load_claims
 from lakeindex.commit.services.archive import archived_lately
 from lakeindex.commit.services.clean import finish_cleans
@@ -17,7 +17,7 @@ from lakeindex.format.commit_metadata import NO_PREVIOUS
 from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import WriteContext, holding
 from lakeindex.metadata_upkeep.keeping import check_metadata_table
-from lakeindex.model import Instant
+from lakeindex.model import Instant, InstantState
 from lakeindex.options.types import WriteConfig
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, this_host
@@ -212,4 +212,6 @@ def _is_dead(context: WriteContext, timeline: Timeline, target: Instant, claim: 
         return True
     if claim is not None and claim.run_key:
         return not is_alive(context, claim)
+    if target.state is InstantState.REQUESTED and is_clustering(context.storage, timeline, target):
+        return True  # a plan that nobody carries out
     return is_dead_foreign(context, timeline, target)

@@ -1,0 +1,398 @@
+"""Clustering: every row stays as it is, files are fewer and their ranges apart, and writers beside it go on or wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakeindex.api.table import LakeTable
+from lakeindex.commit.services.rollback import rollback_instant
+from lakeindex.errors import InvariantError, PendingInstantError, TableUnsupportedError, UsageError, WriteConflictError
+from lakeindex.index.bucket import bucket_of
+from lakeindex.model import BaseFile, InstantState
+from lakeindex.operations import rewrite_run
+from lakeindex.operations.cluster_plan import candidates
+from lakeindex.operations.row_order import RowOrder, hilbert_axes, interleaved
+from lakeindex.options.clustering_options import UPDATES_OPTION, Curve
+from lakeindex.storage import open_storage
+from lakeindex.table.handle import Table
+from lakeindex.tasks.local_runner import LocalRunner
+from lakeindex.timeline.avro_instants import parse_requested_replace
+from tests.builders import Oracle, Row, batch_of, content_of, make_table
+from tests.meanwhile import OVERTAKES
+
+RUNNER = LocalRunner(1)
+NEW_FILES = {"hoodie.parquet.small.file.limit": "0"}
+ALLOW = {UPDATES_OPTION: "org.apache.hudi.client.clustering.update.strategy.SparkAllowUpdateStrategy"}
+
+
+def rows(first: int, last: int, ts: int = 1, days: str = "xy") -> list[Row]:
+    """Rows whose keys are in no order."""
+    return [Row(f"k{n * 7919 % 10007:05d}", days[n % len(days)], ts, str(n % 17)) for n in range(first, last)]
+
+
+def upsert(table: LakeTable, batch: list[Row], name: str, options: Mapping[str, str] = NEW_FILES):
+    folder = str(Path(table.uri).parent / "runs")
+    return table.upsert(
+        batch_of(batch), checkpoints=folder, batch_id=name, run_id=name, options=dict(options), runner=RUNNER
+    )
+
+
+def table_of_parts(
+    folder: Path, parts: int = 3, each: int = 20, days: str = "xy", *, with_metadata: bool = False, **options: str
+) -> LakeTable:
+    """A table whose partitions have a small file of each of some batches, with overlapping key ranges."""
+    table = make_table(folder / "t", **options)
+    for n in range(parts):
+        upsert(table, rows(n * each, n * each + each, days=days), f"part {n}")
+        if with_metadata and not n:
+            table.metadata_build(["files", "column_stats", "record_index"])
+    return table
+
+
+def whole(table: LakeTable) -> pa.Table:
+    read = table.read(meta=True)
+    kept = [name for name in read.column_names if name != "_hoodie_file_name"]
+    return read.select(kept).sort_by([("_hoodie_partition_path", "ascending"), ("_hoodie_record_key", "ascending")])
+
+
+def files_of(table: LakeTable, partition: str = "x") -> tuple[BaseFile, ...]:
+    return Table.open(open_storage(table.uri)).snapshot().base_files(partition)
+
+
+def timeline_of(table: LakeTable):
+    return Table.open(open_storage(table.uri)).load_timeline()
+
+
+@pytest.fixture(params=[6, 8, 9])
+def version(request: pytest.FixtureRequest) -> dict[str, str]:
+    return {"hoodie__write__table__version": str(request.param)}
+
+
+@pytest.mark.parametrize("index", ["BLOOM", "GLOBAL_BLOOM", "SIMPLE", "BUCKET", "RECORD_INDEX", "INMEMORY"])
+def test_rows_stay_as_they_are_and_every_index_finds_them(tmp_path: Path, index: str) -> None:
+    counts = {"hoodie__bucket__index__num__buckets": "2"} if index == "BUCKET" else {}
+    table = table_of_parts(tmp_path, hoodie__index__type=index, **counts)
+    before, newest, old = whole(table), table.history()[0].instant, files_of(table)
+    done = table.cluster(sort="columns", columns=["v"], runner=RUNNER)
+    assert whole(table).equals(before)
+    assert (done.rows_before, done.rows_after) == (60, 60)
+    if index == "BUCKET":
+        assert [bucket_of(f.file_id) for f in files_of(table)] == [bucket_of(f.file_id) for f in old]
+    else:
+        assert len(files_of(table)) == 1
+    assert {one.file_id for one in files_of(table)}.isdisjoint(one.file_id for one in old)
+    assert (table.history()[0].action, table.history()[0].operation) == ("replacecommit", "CLUSTER")
+    assert table.changes(since=newest).to_arrow().num_rows == 0, "clustered rows were not changed"
+    assert table.read(as_of=newest, meta=False).num_rows == 60
+    assert table.cluster(sort="columns", columns=["v"], runner=RUNNER).noop
+    oracle = Oracle()
+    oracle.apply(rows(0, 60))
+    oracle.apply(rows(30, 90, 2))
+    summary = upsert(table, rows(30, 90, 2), "after", {})
+    assert (summary.updates, summary.inserts) == (30, 30)
+    assert content_of(table) == oracle.content()
+    assert table.check().ok
+
+
+def test_ranges_are_apart_afterwards(tmp_path: Path) -> None:
+    table = table_of_parts(tmp_path, 4, 60, "x")
+    plan = table.cluster(target_size=6000, dry_run=True, runner=RUNNER)
+    assert plan.dry_run
+    assert plan.partitions[0].candidates_before["_hoodie_record_key"] > 3
+    assert len(files_of(table)) == 4
+    done = table.cluster(target_size=6000, runner=RUNNER)
+    assert done.files_after == len(files_of(table)) > 2
+    assert done.partitions[0].candidates_after["_hoodie_record_key"] == 1.0
+    ends = sorted(
+        (min(keys), max(keys))
+        for file in files_of(table)
+        for keys in [pq.read_table(Path(table.uri) / file.path).column("_hoodie_record_key").to_pylist()]
+    )
+    assert all(a[1] < b[0] for a, b in pairwise(ends))
+    assert table.cluster(target_size=6000, runner=RUNNER).noop
+
+
+def test_small_files_partitions_and_bytes_are_chosen(tmp_path: Path) -> None:
+    table = table_of_parts(tmp_path)
+    with pytest.raises(UsageError, match="there is no partition 'z"):
+        table.cluster(["z*"])
+    assert [one.partition for one in table.cluster(["x"], dry_run=True).partitions] == ["x"]
+    assert [one.partition for one in table.cluster(["x", "?"], dry_run=True).partitions] == ["x", "y"]
+    assert table.cluster(max_bytes=10, dry_run=True).noop
+    one = sum(file.size_bytes for file in files_of(table))
+    assert len(table.cluster(max_bytes=one + 10, dry_run=True).partitions) == 1
+    none_small = {"hoodie.clustering.plan.strategy.small.file.limit": "1"}
+    assert table.cluster(small_files_only=True, options=none_small, dry_run=True).noop
+    assert not table.cluster(options=none_small, dry_run=True).noop, "their ranges overlap"
+    for given, match in [
+        ({"sort": "columns"}, "needs columns"),
+        ({"sort": "key", "columns": ["v"]}, "has no columns"),
+        ({"sort": "zorder", "columns": ["v", "none"]}, "no column 'none'"),
+        ({"sort": "up"}, "cannot be sorted by 'up'"),
+        ({"instant": "20200101000000000"}, "no clustering scheduled"),
+    ]:
+        with pytest.raises(UsageError, match=match):
+            table.cluster(**given)
+    assert len(files_of(table)) == 3
+
+
+def test_maintenance_clusters_beyond_thresholds(tmp_path: Path) -> None:
+    table = table_of_parts(tmp_path)
+    high = {"lakeindex.clustering.least.files": "9", "lakeindex.clustering.least.candidates": "9"}
+    assert not table.maintain(["cluster"], options=high).steps[0].changed
+    low = high | {"lakeindex.clustering.least.candidates": "2"}
+    assert table.maintain(["cluster"], options=low).steps[0].counts["files"] == 6
+    assert not table.maintain(["cluster"], options=low).steps[0].changed
+    assert "cluster" not in [step.step for step in table.maintain().steps]
+
+
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_curves_visit_every_point_once(dimensions: int) -> None:
+    bits = 3
+    grid = np.stack(np.meshgrid(*[np.arange(2**bits)] * dimensions), -1).reshape(-1, dimensions).astype(np.uint64)
+    points = [grid[:, axis] for axis in range(dimensions)]
+    along = interleaved(hilbert_axes(points, bits), bits)
+    assert sorted(along.tolist()) == sorted(interleaved(points, bits).tolist()) == list(range(len(grid)))
+    steps = np.abs(np.diff(grid[np.argsort(along)].astype(int), axis=0)).sum(1)
+    assert (steps == 1).all(), "neighbours on the Hilbert curve are neighbours"
+    assert interleaved([np.array([5], np.uint64), np.array([3], np.uint64)], 3).tolist() == [0b100111]
+
+
+def test_places_agree_with_the_order() -> None:
+    """Rows of a later place are never before those of an earlier one, nulls behind all."""
+    texts = [None, "", "a", "aa", "b", "\u00e4", "\U0001f600"]
+    table = pa.table(
+        {
+            "_hoodie_record_key": [f"k{n:03d}" for n in range(140)],
+            "t": [texts[n % 7] for n in range(140)],
+            "n": pa.array([None if n % 11 == 0 else n % 5 for n in range(140)], pa.int32()),
+            "d": pa.array([n * 37 % 140 for n in range(140)], pa.timestamp("us", "UTC")),
+            "f": [float("nan") if n == 3 else n / 7 for n in range(140)],
+        }
+    )
+    file = BaseFile("x", "f", "1", "0-0-0")
+    for columns in (("_hoodie_record_key",), ("t",), ("n", "t"), ("d",), ("t", "n", "d")):
+        order = RowOrder(columns).fitted(table, 6)
+        found = order.places(table, file)
+        sorted_rows = order.ordered(table, file)
+        again = order.places(sorted_rows, file)
+        assert (np.diff(again) >= 0).all(), columns
+        assert sorted(found.tolist()) == sorted(again.tolist())
+        assert len(set(found.tolist())) == len(order.cuts) + 1 > 1, columns
+    for curve in (Curve.Z_ORDER, Curve.HILBERT):
+        for columns in (("t", "n"), ("d", "f"), ("t", "n", "d")):
+            order = RowOrder(columns, curve).fitted(table, 5)
+            assert (np.diff(order.places(order.ordered(table, file), file)) >= 0).all(), (curve, columns)
+            assert len(set(order.places(table, file).tolist())) == len(order.cuts) + 1 > 1
+
+
+def test_candidates_are_counted() -> None:
+    assert candidates([(1, 3), (2, 5), None, (9, 9)], [2, 4, 9]) == pytest.approx(1 + (2 + 1 + 1) / 3)
+    assert candidates([], [1]) == 0
+
+
+def test_what_does_not_fit_is_made_in_parts(tmp_path: Path) -> None:
+    table = table_of_parts(tmp_path, 4, 100, "x", hoodie__index__type="BLOOM")
+    before = whole(table)
+    tasks: list[rewrite_run.BuildTask] = []
+    real = rewrite_run.build_files
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("lakeindex.operations.cluster_run.current_bound", lambda: 20_000)
+        patched.setattr(rewrite_run, "build_files", lambda given: tasks.extend(given) or real(given))
+        done = table.cluster(sort="hilbert", columns=["ts", "v"], runner=RUNNER)
+    assert done.files_after == 1
+    assert len(tasks[0].parts) > 3
+    assert whole(table).equals(before)
+    assert pq.read_metadata(Path(table.uri) / files_of(table)[0].path).num_row_groups == len(tasks[0].parts)
+    assert table.check().ok
+    assert upsert(table, rows(0, 400, 2, "x"), "after", {}).updates == 400
+
+
+def test_a_scheduled_plan_is_what_hudi_reads_and_is_carried_out(tmp_path: Path, version: dict[str, str]) -> None:
+    table = table_of_parts(tmp_path, with_metadata=True, hoodie__index__type="GLOBAL_BLOOM", **version)
+    before = whole(table)
+    plan = table.cluster(["x"], sort="zorder", columns=["ts", "v"], schedule=True, runner=RUNNER)
+    assert plan.scheduled
+    assert (plan.files_before, plan.rows_after) == (3, 0)
+    timeline = timeline_of(table)
+    (pending,) = timeline.pending_writes
+    is_old = version["hoodie__write__table__version"] == "6"
+    assert (pending.time, pending.action) == (plan.instant, "replacecommit" if is_old else "clustering")
+    requested = parse_requested_replace(open_storage(table.uri).read(timeline.path(pending)), "")
+    assert {one.url.rpartition("/")[2] for one in requested.groups[0].slices} == {f.name for f in files_of(table)}
+    assert requested.params["hoodie.clustering.plan.strategy.sort.columns"] == "ts,v"
+    assert table.cluster(["x"], runner=RUNNER).noop, "what is planned is not planned twice"
+    upsert(table, rows(100, 110, days="x"), "beside", {})
+    upsert(table, [Row("z", "y", 1, "z")], "another partition", {})
+    assert len(files_of(table)) == 4, "nothing was put into a file group of the plan"
+    with pytest.raises(PendingInstantError, match=f"part of the pending clustering {plan.instant}"):
+        upsert(table, rows(0, 2, 2), "touches")
+    done = table.cluster(instant=plan.instant, runner=RUNNER)
+    assert (done.instant, done.files_before, done.files_after, done.order) == (plan.instant, 3, 1, "z-order(ts,v)")
+    assert not timeline_of(table).pending_writes
+    assert whole(table).num_rows == before.num_rows + 11
+    assert upsert(table, rows(0, 2, 2), "touches").updates == 2
+    assert table.check().ok
+    assert table.metadata_verify().ok
+
+
+def test_an_update_lets_a_scheduled_clustering_lose(tmp_path: Path, version: dict[str, str]) -> None:
+    table = table_of_parts(tmp_path, **version)
+    plan = table.cluster(["x"], schedule=True, runner=RUNNER)
+    other = table.cluster(["y"], schedule=True, runner=RUNNER)
+    done = upsert(table, rows(0, 1, 2), "update", ALLOW)
+    assert done.updates == 1
+    assert any(f"clustering {plan.instant} was rolled back" in note for note in done.notes)
+    assert [one.time for one in timeline_of(table).pending_writes] == [other.instant], "the other one stays"
+    with pytest.raises(UsageError, match="no clustering scheduled"):
+        table.cluster(instant=plan.instant)
+    assert table.rollback(other.instant).instant == other.instant
+    assert not timeline_of(table).pending
+    assert not table.cluster(runner=RUNNER).noop
+    assert table.check().ok
+
+
+def test_a_plan_whose_files_changed_is_not_carried_out(tmp_path: Path) -> None:
+    table = table_of_parts(tmp_path)
+    plan = table.cluster(schedule=True, runner=RUNNER)
+    store, timeline = open_storage(table.uri), timeline_of(table)
+    (pending,) = timeline.pending
+    data = store.read(timeline.path(pending))
+    store.delete(timeline.path(pending))
+    upsert(table, rows(0, 60, 2), "update")
+    store.write(timeline.path(pending), data)  # as if a writer had not looked
+    with pytest.raises(WriteConflictError, match="was changed since clustering"):
+        table.cluster(instant=plan.instant)
+
+
+def test_a_commit_beside_it_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that changes a file group makes the clustering plan anew; others go on."""
+    table = table_of_parts(tmp_path, 4)
+    real, beside = rewrite_run.build_files, iter([rows(0, 2, 2), None, rows(200, 210, days="x")])
+
+    def build(tasks: tuple[rewrite_run.BuildTask, ...]) -> tuple[rewrite_run.BuiltFile, ...]:
+        batch = next(beside, None)
+        if batch is not None:
+            table.upsert(batch_of(batch), options={**OVERTAKES, **ALLOW, **NEW_FILES}, batch_id=batch[0].id)
+        return real(tasks)
+
+    monkeypatch.setattr(rewrite_run, "build_files", build)
+    done = table.cluster(runner=RUNNER)
+    oracle = Oracle()
+    for batch in (rows(0, 80), rows(0, 2, 2), rows(200, 210, days="x")):
+        oracle.apply(batch)
+    assert content_of(table) == oracle.content()
+    assert [one.action for one in table.history()].count("rollback") == 1, "the second batch was in nobody's way"
+    assert done.rows_after == done.rows_before == 80
+    assert table.check().ok
+
+
+def test_an_update_waits_its_turn_or_is_planned_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where updates are rejected, one that meets a clustering at work is not committed over it."""
+    table = table_of_parts(tmp_path, days="x")
+    real = rewrite_run.build_files
+
+    def build(tasks: tuple[rewrite_run.BuildTask, ...]) -> tuple[rewrite_run.BuiltFile, ...]:
+        with pytest.raises(WriteConflictError, match="part of the clustering"):
+            table.upsert(batch_of(rows(0, 2, 2)), options={**OVERTAKES, "lakeindex.conflict.retries": "0"})
+        return real(tasks)
+
+    monkeypatch.setattr(rewrite_run, "build_files", build)
+    assert table.cluster(runner=RUNNER).files_after == 1
+    monkeypatch.undo()
+    assert upsert(table, rows(0, 2, 2, "x"), "later").updates == 2
+
+
+@pytest.mark.parametrize("scheduled", [False, True])
+def test_a_killed_run_is_taken_up_or_rolled_back(
+    tmp_path: Path, version: dict[str, str], scheduled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of_parts(tmp_path, **version)
+    before = whole(table)
+    instant = table.cluster(schedule=True, runner=RUNNER).instant if scheduled else None
+
+    def dies(_: object) -> None:
+        raise KeyboardInterrupt
+
+    def killed() -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(rewrite_run, "encode_parts", lambda *_: dies(None))
+            with pytest.raises(KeyboardInterrupt):
+                table.cluster(instant=instant, runner=RUNNER)
+
+    killed()
+    (pending,) = timeline_of(table).pending_writes
+    assert pending.state is InstantState.INFLIGHT
+    assert pending.action == timeline_of(table).layout.clustering
+    upsert(table, rows(0, 1, 2), "next")
+    assert not timeline_of(table).pending_writes, "the next writer rolls it back"
+    instant = table.cluster(schedule=True, runner=RUNNER).instant if scheduled else None
+    killed()
+    done = table.cluster(instant=instant, runner=RUNNER)
+    assert done.instant == timeline_of(table).completed_writes[-1].time
+    assert instant in (None, done.instant)
+    assert done.rows_after == before.num_rows
+    assert not timeline_of(table).pending_writes
+    assert table.check().ok
+
+
+def test_what_hudi_took_over_is_left_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_of_parts(tmp_path)
+    monkeypatch.setattr(rewrite_run, "encode_parts", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        table.cluster(["x"], runner=RUNNER)
+    monkeypatch.undo()
+    store, timeline = open_storage(table.uri), timeline_of(table)
+    (pending,) = timeline.pending_writes
+    store.write(timeline.path(pending), b"")  # Hudi's own inflight file
+    upsert(table, rows(1, 2, 2, "xy"), "another partition", {})
+    assert timeline_of(table).pending_writes == (pending,)
+    with pytest.raises(PendingInstantError):
+        upsert(table, rows(0, 1, 2), "touches", {})
+    with pytest.raises(PendingInstantError, match="in flight"):
+        upsert(table, rows(0, 1, 2), "touches", ALLOW)
+    assert upsert(table, rows(0, 1, 2), "touches", {**ALLOW, "lakeindex.pending.foreign.max.age": "0"}).updates == 1
+    assert table.check().ok
+
+
+def test_it_goes_back_and_its_files_are_cleaned(tmp_path: Path, version: dict[str, str]) -> None:
+    table = table_of_parts(tmp_path, with_metadata=True, hoodie__index__type="GLOBAL_BLOOM", **version)
+    before, old = whole(table), files_of(table)
+    done = table.cluster(runner=RUNNER)
+    rollback_instant(Table.open(open_storage(table.uri)), done.instant or "")
+    assert files_of(table) == old
+    assert whole(table).equals(before)
+    table.cluster(runner=RUNNER)
+    for n in range(3):
+        upsert(table, rows(n, n + 1, 5), f"later {n}", {})
+    gone = table.clean(1)
+    assert {file.name for file in old} <= {path.rpartition("/")[2] for path in gone.files}
+    assert table.check().ok
+
+
+def test_nothing_is_published_that_lost_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_of_parts(tmp_path, days="x")
+    real = RowOrder.ordered
+    monkeypatch.setattr(RowOrder, "ordered", lambda self, found, file: real(self, found, file).slice(1))
+    with pytest.raises(InvariantError, match="60 rows were read, the new files hold"):
+        table.cluster(runner=RUNNER)
+    monkeypatch.undo()
+    assert not timeline_of(table).pending
+    assert table.check().ok
+
+
+def test_tables_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    virtual = make_table(tmp_path / "t", hoodie__populate__meta__fields="false")
+    with pytest.raises(TableUnsupportedError, match="clustering"):
+        virtual.cluster()
+    assert not virtual.maintain(["cluster"]).steps[0].changed
+    buckets = make_table(tmp_path / "b" / "t", hoodie__index__type="BUCKET")
+    with pytest.raises(TableUnsupportedError, match="buckets"):
+        buckets.cluster(schedule=True)
