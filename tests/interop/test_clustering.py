@@ -28,7 +28,7 @@ _SKIPPING = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "t
 def story(hudi: HudiServer, folder: Path) -> Story:
     """Three commits of ours, each in files of its own, and a metadata table with statistics where Hudi has them."""
     told = keeping_story(folder, SIMPLE, hudi)
-    told.our_options |= _NEW_FILES
+    told.our_options |= {**_NEW_FILES, "lakeindex.pending.foreign.max.age": "0"}
     told.we_create(metadata=True)
     for version in range(3):
         told.we_upsert(range(version * 30, version * 30 + 30), 1)

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias, Unpack, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lakeindex.api.arguments import ClusterArguments, RunArguments, RunnerArguments, names_of_arguments
+from lakeindex.api.arguments import RunArguments
 from lakeindex.api.batch_data import PathText, names_of
 from lakeindex.api.own_stores import in_its_stores
 from lakeindex.api.run import Request, chosen_runner
 from lakeindex.model import Change, Operation
-from lakeindex.options.clustering_options import sorted_by
 from lakeindex.options.parse import Options, parse_options
 from lakeindex.time_spent import accounting, loading
 
 if TYPE_CHECKING:
     from lakeindex.api.table import LakeTable
     from lakeindex.catalogs.syncing import SyncSummary
-    from lakeindex.operations.cluster_run import ClusterSummary
     from lakeindex.operations.repair_keys import KeysRepaired
     from lakeindex.operations.rescale_run import RescaleSummary
     from lakeindex.tasks.progress_bars import ProgressChoice
 
 CatalogName: TypeAlias = Literal["glue", "hive"]
 """A kind of catalog."""
-
-SortName: TypeAlias = Literal["key", "columns", "zorder", "hilbert"]
-"""In which order clustering puts rows."""
 
 KeepName: TypeAlias = Literal["newest", "oldest", "ordering"]
 """Which row stays of a key that is stored more than once."""
@@ -68,57 +63,6 @@ def rescale(
     return rescale_table(
         table.uri, runner, buckets=buckets, partitions=partitions, config=config, dry_run=dry_run, force=force
     )
-
-
-@in_its_stores
-@accounting()
-@names_of_arguments(ClusterArguments)
-def cluster(
-    table: LakeTable,
-    where: str | Sequence[str] | None = None,
-    *,
-    sort: SortName | None = None,
-    columns: str | Sequence[str] | None = None,
-    **arguments: Unpack[ClusterArguments],
-) -> ClusterSummary:
-    """Put base files together and sort their rows, in one replacecommit; rows keep their commit times. Files are left
-    alone that are in order already. A run that was killed goes on when the same call is made again.
-
-    Args:
-        where: partition paths, or patterns of them with ``*`` and ``?``; default: all.
-        sort: by record ``key``, by ``columns`` one after the other, or along a curve through them (``zorder``,
-            ``hilbert``); by default as the options say, else by key. In a table with buckets rows are sorted within
-            their bucket.
-        columns: to sort by.
-        **arguments: see :class:`lakeindex.api.arguments.ClusterArguments`.
-
-    Returns:
-        What was put together; ``noop`` if there was nothing to.
-
-    Raises:
-        UsageError: no such partition, column or plan.
-        ConflictError: other writers are in the way for good; nothing was published.
-    """
-    from lakeindex.operations.cluster import cluster_table
-    from lakeindex.operations.cluster_plan import Asked
-
-    given = arguments.get
-    config = sorted_by(parse_options(given("options") or {}), sort, names_of(columns, "columns"), given("target_size"))
-    runner = chosen_runner(
-        config.parallelism,
-        cast(
-            RunnerArguments, {name: one for name, one in arguments.items() if name in RunnerArguments.__annotations__}
-        ),
-    )
-    asked = Asked(
-        tuple(names_of(where, "where") or ()),
-        given("small_files_only") or False,
-        given("max_bytes"),
-        schedule=given("schedule") or False,
-        instant=given("instant"),
-    )
-    dry_run, force = given("dry_run") or False, given("force") or False
-    return cluster_table(table.uri, runner, asked, config=config, dry_run=dry_run, force=force)
 
 
 @in_its_stores

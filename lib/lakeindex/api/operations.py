@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from lakeindex.api.arguments import OnConflict, ReplaceArguments, RunArguments, names_of_arguments
+from lakeindex.api.arguments import (
+    ClusterArguments,
+    OnConflict,
+    ReplaceArguments,
+    RunArguments,
+    RunnerArguments,
+    SortName,
+    names_of_arguments,
+)
 from lakeindex.api.batch_data import BatchData, PathText, names_of, uri_text
 from lakeindex.api.changes import applied_until, run_apply
 from lakeindex.api.own_stores import in_its_stores
-from lakeindex.api.run import run, run_delete_partitions, run_where, with_conflict
+from lakeindex.api.run import chosen_runner, run, run_delete_partitions, run_where, with_conflict
 from lakeindex.errors import UsageError, doors
 from lakeindex.model import Change, Operation
+from lakeindex.options.clustering_options import sorted_by
+from lakeindex.options.parse import parse_options
+from lakeindex.time_spent import accounting
 
 if TYPE_CHECKING:
+    from lakeindex.operations.cluster_run import ClusterSummary
     from lakeindex.predicates.predicate import Condition
     from lakeindex.run.summary import RunSummary
 
@@ -220,3 +232,58 @@ class TableOperations:
             **arguments: as :func:`lakeindex.api.run.run_delete_partitions`.
         """
         return run_delete_partitions(self.uri, None, **arguments)
+
+    @in_its_stores
+    @accounting()
+    @names_of_arguments(ClusterArguments)
+    def cluster(
+        self,
+        where: str | Sequence[str] | None = None,
+        *,
+        sort: SortName | None = None,
+        columns: str | Sequence[str] | None = None,
+        **arguments: Unpack[ClusterArguments],
+    ) -> ClusterSummary:
+        """Put base files together and sort their rows, in one replacecommit; rows keep their commit times. Files that
+        are in order already are left alone. A run that was killed goes on when the same call is made again.
+
+        Args:
+            where: partition paths, or patterns of them with ``*`` and ``?``; default: all.
+            sort: by record ``key``, by ``columns`` one after the other, or along a curve through them (``zorder``,
+                ``hilbert``); by default as the options say, else by key. In a table with buckets rows are sorted within
+                their bucket.
+            columns: to sort by.
+            **arguments: see :class:`lakeindex.api.arguments.ClusterArguments`.
+
+        Returns:
+            What was put together; ``noop`` if there was nothing to.
+
+        Raises:
+            UsageError: no such partition, column or plan.
+            ConflictError: other writers are in the way for good; nothing was published.
+        """
+        from lakeindex.operations.cluster import cluster_table
+        from lakeindex.operations.cluster_plan import Asked
+
+        config = sorted_by(
+            parse_options(arguments.get("options") or {}),
+            sort,
+            names_of(columns, "columns"),
+            arguments.get("target_size"),
+        )
+        runner = chosen_runner(
+            config.parallelism,
+            cast(
+                RunnerArguments,
+                {name: one for name, one in arguments.items() if name in RunnerArguments.__annotations__},
+            ),
+        )
+        asked = Asked(
+            tuple(names_of(where, "where") or ()),
+            arguments.get("small_files_only", False),
+            arguments.get("max_bytes"),
+            schedule=arguments.get("schedule", False),
+            instant=arguments.get("instant"),
+        )
+        dry_run, force = arguments.get("dry_run", False), arguments.get("force", False)
+        return cluster_table(self.uri, runner, asked, config=config, dry_run=dry_run, force=force)

@@ -330,7 +330,6 @@ class LakeTable(TableOperations):
     report_history = looking.report_history
     compare = looking.compare
     rescale = maintaining.rescale
-    cluster = maintaining.cluster
     repair_keys = maintaining.repair_keys
     sync = maintaining.sync
 

@@ -126,7 +126,7 @@ def rolled_back_error(time: str, when: str = "") -> WriteConflictError:
 
 def is_clustering(storage: Storage, timeline: Timeline, instant: Instant) -> bool:
     """A scheduled clustering may wait for long; it blocks its file groups, not the table."""
-    if instant.action == names.CLUSTERING:
+    if any(one.time == instant.time and one.action == names.CLUSTERING for one in timeline.files):
         return True
     if instant.action != names.REPLACE_COMMIT:
         return False

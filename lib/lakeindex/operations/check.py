@@ -13,6 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from lakeindex.commit.recovery import is_clustering
 from lakeindex.commit.services.archive import archived_lately
 from lakeindex.commit.services.metadata_service import committed_files
 from lakeindex.commit.sweep import find_unexplained
@@ -261,7 +262,11 @@ def _check_rollbacks(table: Table, timeline: Timeline) -> Iterator[Violation]:
             rollback = read_filled(table.storage, path, parse_rollback_metadata)
         except (TableCorruptError, ObjectNotFoundError):
             continue  # reported with the instants
-        left = [found for found in timeline.find(rollback.instant_time) if found.action != instants.SAVEPOINT]
+        left = [
+            found
+            for found in timeline.find(rollback.instant_time)
+            if found.action != instants.SAVEPOINT and not is_clustering(table.storage, timeline, found)
+        ]  # Hudi rolls back what was done of a clustering, and goes on under the same instant
         if left:
             yield Violation(
                 Broken.ROLLBACK,
