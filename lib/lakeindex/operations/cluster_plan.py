@@ -294,7 +294,8 @@ def sample_files(task: SampleTask) -> list[tuple[str, pa.Table]]:
         source = open_base_file(store, file)
         groups = range(source.num_row_groups)
         step = max(1, -(-len(groups) // max(1, task.rows // 64)))
-        names = [name for name in task.schema.names if name in source.schema_arrow.names]
+        stored = frozenset(source.schema_arrow.names)
+        names = [name for name in task.schema.names if name in stored]
         with blamed(file):
             rows = read_groups(source, list(groups)[step // 2 :: step], names or None)
         rows = align(rows, file, task.schema)

@@ -251,14 +251,13 @@ def _build(task: BuildTask) -> BuiltFile:
 def encode_parts(parts: Iterable[pa.Table], task: BuildTask) -> bytes:
     """A base file of rows in their order, which are encoded a part after the other."""
     schema, limit = file_schema_of(task.schema), task.config.row_group_rows
+    place = schema.get_field_index(FILE_NAME)
     encoded: list[ParquetParts] = []
     keys: list[pa.Array] = []
     for rows in parts:
         if not rows.num_rows:  # as Hudi's writer: no rows, no row group
             continue
-        named = rows.set_column(
-            rows.column_names.index(FILE_NAME), FILE_NAME, constant_column(task.new.name, rows.num_rows)
-        )
+        named = rows.set_column(place, FILE_NAME, constant_column(task.new.name, rows.num_rows))
         groups = [named.slice(at, limit) for at in range(0, named.num_rows, limit)]
         encoded.append(encoded_parts(groups, schema, task.config, dictionaries=dictionaries_for(named)))
         keys.append(plain_strings(rows.column(RECORD_KEY)))
