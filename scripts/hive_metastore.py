@@ -1,11 +1,12 @@
 """Run a command beside Hive Metastores of its own: ``scripts/hive_metastore.py -- pytest -m hive``.
 
 One of each release that is supported, which stores in Derby. They come from Maven's repositories into ``.hive/``
-(:mod:`scripts.maven_jars`) and run on the Hadoop client that is part of PySpark. The command finds them by
-``LAKEINDEX_HIVE``, such as ``3.1.3=thrift://127.0.0.1:41083 4.0.1=thrift://127.0.0.1:41084``::
+(:mod:`scripts.maven_jars`) and run on the Hadoop client that is part of PySpark. That of 4.0.1 speaks TLS, by a
+certificate of its own. The command finds them by ``LAKEINDEX_HIVE``, such as
+``3.1.3=thrift://127.0.0.1:41083 4.0.1=thrift://127.0.0.1:41084``, and the certificate by ``LAKEINDEX_HIVE_CA``::
 
     scripts/hive_metastore.py -- COMMAND     run a command beside fresh ones, which go with it
-    scripts/hive_metastore.py serve FOLDER RELEASE PORT    one, with its data in a folder, until it is ended
+    scripts/hive_metastore.py serve FOLDER RELEASE PORT    one, with its data in a folder and without TLS, until it ends
     scripts/hive_metastore.py lock           resolve scripts/hive/*/pom.xml anew and write jars.lock (needs Maven)
 """
 
@@ -28,6 +29,8 @@ from scripts import maven_jars  # noqa: E402 - found through the line above
 from scripts.ports import free_port  # noqa: E402 - as above
 
 RELEASES: Final = ("3.1.3", "4.0.1")
+WITH_TLS: Final = RELEASES[-1]
+PASSWORD: Final = "of a test"  # noqa: S105 - it is
 MAIN: Final = "org.apache.hadoop.hive.metastore.HiveMetaStore"
 JAVA: Final = range(17, 24)
 """Releases that the Hadoop client and these metastores both run on."""
@@ -39,7 +42,17 @@ def recipe(release: str) -> maven_jars.Recipe:
     return maven_jars.Recipe(f"Hive Metastore {release}", ROOT / "scripts" / "hive" / release, ROOT / ".hive" / release)
 
 
-def server_command(release: str, folder: Path, port: int) -> list[str]:
+def certificate(folder: Path) -> Path:
+    """Make a key of 127.0.0.1 in ``key.p12`` of a folder; its certificate in PEM form."""
+    keytool = str(maven_jars.java_home(JAVA) / "bin" / "keytool")
+    store = ["-keystore", f"{folder}/key.p12", "-storepass", PASSWORD, "-alias", "metastore"]
+    made = ["-genkeypair", "-keyalg", "RSA", "-validity", "30", "-dname", "CN=metastore", "-ext", "SAN=ip:127.0.0.1"]
+    for words in (made, ["-exportcert", "-rfc", "-file", f"{folder}/certificate.pem"]):
+        subprocess.run([keytool, *words, *store], check=True, capture_output=True)
+    return folder / "certificate.pem"
+
+
+def server_command(release: str, folder: Path, port: int, *, tls: bool = False) -> list[str]:
     """What starts one; its database is made when it starts first."""
     java = maven_jars.java_home(JAVA) / "bin" / "java"
     spark = next(ROOT.glob(".venv/lib/python*/site-packages/pyspark/jars"))
@@ -55,6 +68,12 @@ def server_command(release: str, folder: Path, port: int) -> list[str]:
         "metastore.task.threads.always": "org.apache.hadoop.hive.metastore.events.EventCleanerTask",
         "metastore.event.db.notification.api.auth": "false",
     }
+    if tls:
+        settings |= {
+            "metastore.use.SSL": "true",
+            "metastore.keystore.path": f"{folder}/key.p12",
+            "metastore.keystore.password": PASSWORD,
+        }
     command = [str(java), "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     command += [f"-D{name}={value}" for name, value in settings.items()]
     return [*command, "-cp", os.pathsep.join(jars), MAIN, "-p", str(port)]
@@ -86,12 +105,16 @@ def run_beside(command: list[str], folder: Path) -> int:
             home = folder / release
             home.mkdir()
             with (home / "log").open("wb") as log:
-                started = server_command(release, home, places[release])
+                if release == WITH_TLS:
+                    authority = certificate(home)
+                started = server_command(release, home, places[release], tls=release == WITH_TLS)
                 servers.append(subprocess.Popen(started, cwd=home, stdout=log, stderr=log))
         for server, (release, port) in zip(servers, places.items(), strict=True):
             wait_for(server, port, folder / release / "log")
         told = " ".join(f"{release}=thrift://127.0.0.1:{port}" for release, port in places.items())
-        return subprocess.run(command, env={**os.environ, "LAKEINDEX_HIVE": told}, check=False).returncode
+        return subprocess.run(
+            command, env={**os.environ, "LAKEINDEX_HIVE": told, "LAKEINDEX_HIVE_CA": str(authority)}, check=False
+        ).returncode
     finally:
         for server in servers:
             server.kill()

@@ -16,6 +16,8 @@ from lakeindex.errors import TableNotFoundError
 
 PLACES = dict(one.split("=") for one in os.environ.get("LAKEINDEX_HIVE", "").split())
 """Where the metastore of a release answers."""
+AUTHORITY = os.environ.get("LAKEINDEX_HIVE_CA", "")
+"""Certificate of the one that speaks TLS: 4.0.1."""
 
 
 @dataclass
@@ -70,11 +72,15 @@ def place(request: pytest.FixtureRequest) -> str:
     return PLACES[request.param]
 
 
+def tls_of(place: str) -> str | bool:
+    return AUTHORITY if place == PLACES.get("4.0.1") else False
+
+
 @pytest.fixture
 def hive(place: str) -> Iterator[HiveCatalog]:
     with_drops()
     host, _, port = place.removeprefix("thrift://").partition(":")
-    catalog = HiveCatalog([(host, int(port))])
+    catalog = HiveCatalog([(host, int(port))], tls=tls_of(place))
     empty(catalog)
     yield catalog
     empty(catalog)

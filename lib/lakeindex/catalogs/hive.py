@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import getpass
 import os
+import ssl
 import time
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from lakeindex.catalogs.catalog import SYNCED, CatalogColumn, CatalogPartition, CatalogTable, batches
@@ -27,12 +28,14 @@ from lakeindex.errors import (
     first_line,
 )
 from lakeindex.format.partitions import DEFAULT_PARTITION, escape_partition_value
-from lakeindex.options.sync_options import METASTORE_OPTION, CatalogKind, SyncOptions
+from lakeindex.options.sync_options import METASTORE_OPTION, TLS_OPTION, CatalogKind, SyncOptions
 
 try:
     import thriftpy2
+    from thriftpy2.protocol.cybin.cybin import ProtocolError
     from thriftpy2.rpc import make_client
     from thriftpy2.thrift import TException
+    from thriftpy2.transport import TTransportException
 except ImportError as missing:
     raise UsageError(
         "a sync with a Hive Metastore needs the package thriftpy2", culprit="hive", hint="pip install 'lakeindex[hive]'"
@@ -47,6 +50,7 @@ _DENIED: Final = ("permission denied", "not authorized", "accesscontrolexception
 _MODIFIED: Final = "the table has been modified"
 _MISSING: Final = ("does not exist", "doesn't exist")
 """What is said of an object that went away in the middle, as an invalid object or operation."""
+_ASK_TLS: Final = f"{TLS_OPTION} says whether it speaks TLS, and by whose certificates"
 _EXTERNAL: Final = "EXTERNAL_TABLE"
 
 
@@ -58,7 +62,7 @@ def interface() -> Any:
 
 def hive_catalog(options: SyncOptions) -> HiveCatalog:
     """The metastore of the option; nobody is asked yet. Raises: OptionError: a place that is none."""
-    return HiveCatalog([_address(text.strip()) for text in options.metastore.split(",")])
+    return HiveCatalog([_address(text.strip()) for text in options.metastore.split(",")], tls=options.hive_tls)
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -79,19 +83,24 @@ class HiveCatalog:
 
     Args:
         places: hosts and ports; the first that answers is asked.
+        tls: speak TLS, by the certificates that this machine trusts (True) or those of a file.
+
+    Raises:
+        OptionError: the file is none of certificates.
     """
 
     kind = CatalogKind.HIVE
     batch = _BATCH
     page = _PAGE
 
-    def __init__(self, places: Sequence[tuple[str, int]]) -> None:
+    def __init__(self, places: Sequence[tuple[str, int]], *, tls: str | bool = False) -> None:
         self.requests = 0
         self._places = places
         self._place = ", ".join(f"thrift://{host}:{port}" for host, port in places)
         self._thrift = interface()
         self._user = os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
         self._made: Any = None
+        self._tls = _context(tls) if tls else None
 
     def close(self) -> None:
         if self._made is not None:
@@ -101,21 +110,24 @@ class HiveCatalog:
     @property
     def _client(self) -> Any:
         if self._made is None:
-            self._made = self._connected()
-            self._made.set_ugi(self._user, [])
+            made = self._connected()
+            made.set_ugi(self._user, [])
+            self._made = made
         return self._made
 
     def _connected(self) -> Any:
         said = []
         for host, port in self._places:
             try:
-                return make_client(self._thrift.ThriftHiveMetastore, host, port, timeout=_TIMEOUT_MS)
+                return make_client(
+                    self._thrift.ThriftHiveMetastore, host, port, timeout=_TIMEOUT_MS, ssl_context=self._tls
+                )
             except (TException, OSError) as error:
-                said.append(first_line(error))
+                said.append(first_line(error.__context__ or error))  # thriftpy2 says no more than that it failed
         raise CatalogError(
             f"no Hive Metastore answers at {self._place}: {'; '.join(said)}",
             culprit=self._place,
-            hint="the table is as it was; the next sync goes on",
+            hint=f"the table is as it was; the next sync goes on; {_ASK_TLS}",
         )
 
     def table(self, database: str, name: str) -> CatalogTable | None:
@@ -253,12 +265,15 @@ class HiveCatalog:
             return getattr(self._client, name)(*asked)
         except TException as error:
             raise self._error(name, error) from error
-        except OSError as error:
-            raise CatalogError(
-                f"the Hive Metastore at {self._place} did not answer {name}: {first_line(error)}",
-                culprit=self._place,
-                hint="the table is as it was; the next sync goes on",
-            ) from error
+        except (OSError, ProtocolError) as error:
+            raise self._silent(name, error) from error
+
+    def _silent(self, name: str, error: Exception) -> CatalogError:
+        return CatalogError(
+            f"the Hive Metastore at {self._place} did not answer {name}: {first_line(error)}",
+            culprit=self._place,
+            hint=f"the table is as it was; the next sync goes on; {_ASK_TLS}",
+        )
 
     def _error(self, name: str, error: Exception) -> LakeIndexError:
         kind, message = type(error).__name__, str(getattr(error, "message", "") or error)
@@ -270,6 +285,8 @@ class HiveCatalog:
             )
         if kind == "AlreadyExistsException" or _MODIFIED in message.lower():
             return CatalogChangedError(f"the entry is another by now: {message}", culprit=name, hint="sync again")
+        if isinstance(error, TTransportException):
+            return self._silent(name, error)
         if any(word in message.lower() for word in _DENIED):
             return AccessDeniedError(
                 f"the Hive Metastore at {self._place} refuses {name} to {self._user}: {message}",
@@ -281,6 +298,17 @@ class HiveCatalog:
             culprit=name,
             hint="the table is as it was",
         )
+
+
+def _context(tls: str | Literal[True]) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=tls if isinstance(tls, str) else None)
+    except OSError as error:
+        raise OptionError(
+            f"option {TLS_OPTION} cannot be {tls!r}: {first_line(error)}",
+            culprit=TLS_OPTION,
+            hint="name a file of certificates in PEM form, or say true",
+        ) from error
 
 
 def _given(value: Any) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""Catalogs by name: ``glue://database/table``, ``hive://host:port/database/table``, and those that options name."""
+"""Catalogs by name: ``glue://database/table``, ``hive://host:port/database/table`` (``hives://`` with TLS), and those
+that options name.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from lakeindex.errors import OptionError, TableNotFoundError, TableUnsupportedEr
 from lakeindex.options.sync_options import CatalogKind, SyncOptions
 from lakeindex.storage.paths import place_of_location, with_one_scheme
 
-_URL: Final = re.compile(r"(?P<kind>glue|hive)://(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
+_URL: Final = re.compile(r"(?P<kind>glue|hive|hives)://(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
 _NAMES: Final = 2
 _FORMS: Final = {
     CatalogKind.GLUE: ("glue://database/table", "glue://database"),
@@ -71,11 +73,12 @@ def is_catalog_url(place: object) -> bool:
 def catalog_url(text: str) -> CatalogUrl:
     """What the URL of a catalog names. Raises: OptionError: it has too many parts, or too few."""
     found = _URL.match(text)
-    kind = CatalogKind(found["kind"].lower()) if found is not None else CatalogKind.GLUE
+    scheme = found["kind"].lower() if found is not None else "glue"
+    kind = CatalogKind(scheme.removesuffix("s"))
     parts = (found["rest"] if found is not None else "").rstrip("/").split("/")
     options, named = SyncOptions(), parts
     if kind is CatalogKind.HIVE:
-        options, named = replace(options, metastore=f"thrift://{parts[0]}"), parts[1:]
+        options, named = replace(options, metastore=f"thrift://{parts[0]}", hive_tls=scheme == "hives"), parts[1:]
     if not 1 <= len(named) <= _NAMES or not all(parts):
         raise OptionError(
             f"{text!r} names no table of a catalog", culprit=text, hint=f"write {' or '.join(_FORMS[kind])}"

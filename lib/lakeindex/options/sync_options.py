@@ -11,6 +11,7 @@ from lakeindex.options.option import FLAG, Option, OptionArea, flag, names_of, s
 
 _HIVE: Final = "hoodie.datasource.hive_sync."
 METASTORE_OPTION: Final = f"{_HIVE}metastore.uris"
+TLS_OPTION: Final = "lakeindex.hive.tls"
 _EXTRACTORS: Final = "org.apache.hudi.hive."
 
 
@@ -39,6 +40,7 @@ class SyncOptions:
     Attributes:
         catalogs: those that every write is followed by a sync with.
         extractor: how values are read from partition paths.
+        hive_tls: speak TLS with the metastore, by the certificates that this machine trusts, or by those of a file.
         glue_endpoint: URL of Glue's API, if it is not AWS's own.
     """
 
@@ -55,6 +57,7 @@ class SyncOptions:
     incremental: bool = True
     properties: tuple[tuple[str, str], ...] = ()
     metastore: str = "thrift://localhost:9083"
+    hive_tls: str | bool = False
     glue_endpoint: str | None = None
     glue_region: str | None = None
     skip_archive: bool = True
@@ -81,6 +84,10 @@ def _properties(text: str) -> tuple[tuple[str, str], ...]:
     if not all(name.strip() and sign for name, sign, _ in pairs):
         raise ValueError(text)
     return tuple((name.strip(), value.strip()) for name, _, value in pairs)
+
+
+def _tls(text: str) -> str | bool:
+    return flag(text) if text.strip().lower() in {"true", "false"} else some_text(text)
 
 
 # fmt: off
@@ -117,6 +124,9 @@ AREA: Final = OptionArea(
                "More properties of the table in the catalog."),
         Option(METASTORE_OPTION, "metastore", some_text, "thrift://host:port, separated by commas",
                "Where the Hive Metastore answers: the first that does is asked."),
+        Option(TLS_OPTION, "hive_tls", _tls, "true, false, or a file of certificates",
+               "Speak TLS with the Hive Metastore (there `hive.metastore.use.SSL=true`). Its certificate is checked by "
+               "those that this machine trusts (`SSL_CERT_FILE` names others), or by those of the file, in PEM form."),
         Option("hoodie.aws.glue.endpoint", "glue_endpoint", some_text, "a URL",
                "Where Glue answers. Default: what boto3 finds (`AWS_ENDPOINT_URL_GLUE`, else AWS)."),
         Option("hoodie.aws.glue.region", "glue_region", some_text, "a region",
