@@ -284,6 +284,34 @@ def foreign_table_of_the_name_is_refused(world: World) -> None:
     assert entry(catalog).parameters.get(LAST_SYNCED) is None
 
 
+def commit_that_others_told_of_and_that_was_taken_back(world: World) -> None:
+    """By a sync of ours that died, or by one of Hudi's that ended: no commit on the timeline has its partitions."""
+    from lakeindex.operations.table_services import rollback_table
+
+    for died in (True, False):
+        catalog, table = world.catalog(), table_of(world, f"orders{died}")
+        name = {"hoodie.datasource.hive_sync.table": "orders"}
+        table.upsert(rows("a/eu"))
+        synced(catalog, table, **name)
+        gone = table.upsert(rows("b/us")).instant
+        if died:
+            with pytest.raises(Killed):
+                synced(Stopping(catalog, 2, done_first=True), table, **name)  # type: ignore[arg-type]
+        else:
+            held = entry(catalog)
+            catalog.add_partitions(held, [CatalogPartition(("us",), f"{held.location}/us")])
+        assert partitions(catalog) == ["eu", "us"]
+        rollback_table(table.uri, str(gone))
+        newest = table.upsert(rows("c/as")).instant
+        if not died:
+            held = entry(catalog)
+            catalog.alter_table(
+                held, replace(held, parameters={**held.parameters, LAST_SYNCED: str(newest)}), cascade=False
+            )
+        synced(catalog, table, **name)
+        assert_agrees_after_a_kill(catalog, table)
+
+
 VALUES: tuple[str | None, ...] = (
     "a b", "50%", "a/b", "é日", None, "A", "a", "a=b", "x:y", "q'\"", "[z]", " lead", "region=x", "a%2Fb", "🎉", "C:\\d"
 )  # fmt: skip
@@ -548,6 +576,7 @@ STORIES: tuple[Callable[[World], object], ...] = (
     partitions_come_and_go,
     several_commits_at_once_and_archived_ones,
     rolled_back_commit,
+    commit_that_others_told_of_and_that_was_taken_back,
     values_of_all_kinds,
     two_partitions_of_one_value_are_refused,
     names_in_upper_case,

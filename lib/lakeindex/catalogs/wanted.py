@@ -51,7 +51,7 @@ class Synced:
     """How far a catalog knows a table.
 
     Attributes:
-        instant: the newest commit that it knows.
+        instant: the newest commit that it knows by our own sync; if there was none, by Hudi's.
         pending: writes that were in flight then and may have completed since; None: it was not us who synced.
     """
 
@@ -61,11 +61,11 @@ class Synced:
     @classmethod
     def of(cls, parameters: Mapping[str, str]) -> Synced | None:
         """What the parameters of a table in a catalog say; None: nothing, so that all is to be compared."""
-        instant = parameters.get(LAST_SYNCED)
-        if not instant:
-            return None
         ours, *pending = parameters.get(SYNCED, "").split() or [""]
-        return cls(instant, frozenset(pending) if ours == instant else None)
+        if ours:
+            return cls(ours, frozenset(pending))
+        hudis = parameters.get(LAST_SYNCED)
+        return cls(hudis) if hudis else None
 
 
 @dataclass(frozen=True)
@@ -113,19 +113,20 @@ class Truth:
             floors: instants from which on other syncs may have changed what they should not.
 
         Returns:
-            None if that cannot be told, as commits were archived or rolled back since: compare all.
+            None if that cannot be told, as commits were archived or taken back since: compare all.
         """
-        writes, first = self.timeline.completed_writes, self.timeline.first_write_time
-        if synced is None or first is None or synced.instant not in self.timeline.completed_write_times:
+        if synced is None or synced.instant not in self.timeline.completed_write_times:
             return None
         wanted = set(synced.pending or ())
         bounds = [comparable(one) for one in floors]
         after = comparable(synced.instant) if synced.pending is not None else ""
-        since = [
-            one
-            for one in writes
-            if comparable(one.time) > after or one.time in wanted or any(comparable(one.time) >= at for at in bounds)
-        ]
+
+        def may_be_new(time: str) -> bool:
+            return comparable(time) > after or time in wanted or any(comparable(time) >= at for at in bounds)
+
+        if any(map(may_be_new, self.timeline.undone.instants)):  # a sync that did not end may have told of them
+            return None
+        since = [one for one in self.timeline.completed_writes if may_be_new(one.time)]
         read = in_parallel(self.table.uri, lambda one: self.timeline.commit_metadata(self.table.storage, one), since)
         return frozenset(path for said in read for path in (*said.write_stats, *said.replaced_file_ids))
 
