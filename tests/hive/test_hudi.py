@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import json
-import subprocess
+import os
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,10 @@ from lakeindex.api.table import LakeTable
 from lakeindex.catalogs.hive import HiveCatalog
 from scripts import interop_env
 from tests.builders import make_table
-from tests.catalog_contract import assert_agrees, entry, partitions, synced
+from tests.catalog_contract import assert_agrees, entry, live_paths, newest_commit, partitions, synced
+from tests.hive.conftest import PLACES
+from tests.interop.conftest import turn_of_commit
+from tests.interop.hudi_client import HudiError, HudiServer, keep_options
 
 pytestmark = pytest.mark.hive
 
@@ -38,6 +42,9 @@ SCHEMA = pa.schema(
         ("b", pa.binary()),
     ]
 )
+COMBINATIONS = [("0.15.0", "6"), ("1.2.0", "8"), ("1.2.0", "9")]
+if os.environ.get("LAKEINDEX_INTEROP") != "all":  # one of them, in turns by commit
+    COMBINATIONS = [COMBINATIONS[turn_of_commit() % len(COMBINATIONS)]]
 ONLY_OURS = {"lakeindex.synced"}
 ONLY_THEIRS = {"hudi_writer_version", "last_commit_completion_time_sync"}
 """The second stands in version 6 for a file's time of change, which we do not write; from version 8 on both have it."""
@@ -64,16 +71,36 @@ def rows(*keys: str) -> pa.Table:
     )
 
 
-def sync_by_hudi(release: str, place: str, table: LakeTable, name: str) -> None:
-    java = Path(interop_env.environment()["JAVA_HOME"]) / "bin/java"
-    spark = next((interop_env.HOME / "venv").glob("lib/python*/site-packages/pyspark/jars"))
-    command = [str(java), "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", f"{interop_env.bundle(release)}:{spark}/*"]
-    command += ["org.apache.hudi.hive.HiveSyncTool", "--sync-mode", "hms", "--metastore-uris", place]
-    command += ["--base-path", Path(table.uri).as_uri(), "--database", "shop", "--table", name]
-    command += ["--partitioned-by", "region"]
-    command += ["--partition-value-extractor", "org.apache.hudi.hive.SinglePartPartitionValueExtractor"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], HudiServer]]:
+    """Real Hudi, a process for each release that is asked for."""
+    started: dict[str, HudiServer] = {}
+
+    def server(release: str) -> HudiServer:
+        if not interop_env.bundle(release).exists():
+            pytest.skip("Hudi's bundles are not there: scripts/interop_env.py")
+        if release not in started:
+            started[release] = HudiServer(
+                release,
+                tmp_path_factory.mktemp(f"hudi-{release}"),
+                memory="1g",
+                conf={
+                    "spark.sql.catalogImplementation": "hive",
+                    "spark.hadoop.hive.metastore.uris": PLACES["3.1.3"],
+                },
+            )
+        return started[release]
+
+    yield server
+    for one in started.values():
+        one.close()
+
+
+def sync_by_hudi(hudi: HudiServer, place: str, table: LakeTable, name: str) -> None:
+    words = ["--sync-mode", "hms", "--metastore-uris", place, "--partitioned-by", "region"]
+    words += ["--base-path", Path(table.uri).as_uri(), "--database", "shop", "--table", name]
+    words += ["--partition-value-extractor", "org.apache.hudi.hive.SinglePartPartitionValueExtractor"]
+    hudi.hive_sync(*words)
 
 
 def plain(value: Any) -> Any:
@@ -93,11 +120,12 @@ def compared(ours: dict[str, Any], theirs: dict[str, Any]) -> tuple[dict[str, An
     return both[0], both[1]
 
 
-@pytest.mark.parametrize(("release", "version"), [("0.15.0", "6"), ("1.2.0", "9")])
+@pytest.mark.parametrize(("release", "version"), COMBINATIONS)
 @pytest.mark.parametrize("place", ["3.1.3"], indirect=True)
-def test_entries_and_turns(release: str, version: str, hive: HiveCatalog, place: str, tmp_path: Path):
-    if not interop_env.bundle(release).exists():
-        pytest.skip("Hudi's bundles are not there: scripts/interop_env.py")
+def test_entries(
+    release: str, version: str, hive: HiveCatalog, place: str, tmp_path: Path, servers: Callable[[str], HudiServer]
+):
+    hudi = servers(release)
     table = make_table(
         tmp_path / "orders",
         schema=SCHEMA,
@@ -108,7 +136,7 @@ def test_entries_and_turns(release: str, version: str, hive: HiveCatalog, place:
     )
     table.upsert(rows("a/eu", "b/us"))
     synced(hive, table)
-    sync_by_hudi(release, place, table, "theirs")
+    sync_by_hudi(hudi, place, table, "theirs")
     ours, theirs = compared(plain(entry(hive).native), plain(entry(hive, "theirs").native))
     key = "spark.sql.sources.schema.part.0"
     if release == "0.15.0":  # it knows no timestamps without a zone, and takes elements of lists for not null
@@ -126,49 +154,126 @@ def test_entries_and_turns(release: str, version: str, hive: HiveCatalog, place:
 
     table.upsert(rows("c/as"))
     table.delete_partitions(["us"])
-    sync_by_hudi(release, place, table, "orders")
-    assert partitions(hive) == ["as", "eu"], "Hudi goes on with our entry"
-    synced(hive, table)
-    assert_agrees(hive, table)
     other = {"hoodie.datasource.hive_sync.table": "theirs"}
     synced(hive, table, **other)
-    assert partitions(hive, "theirs") == ["as", "eu"], "and we with Hudi's"
+    assert partitions(hive, "theirs") == ["as", "eu"], "we go on with Hudi's entry"
     assert dataclasses.replace(synced(hive, table, **other), instant=None).altered == []
 
 
-SPARK = """
-import json, sys
-from pyspark.sql import SparkSession
-place, scratch, jar = sys.argv[1:]
-session = (
-    SparkSession.builder.master("local[1]").enableHiveSupport().config("spark.jars", jar)
-    .config("spark.hadoop.hive.metastore.uris", place).config("spark.sql.warehouse.dir", scratch)
-    .config("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
-    .config("spark.sql.extensions", "org.apache.spark.sql.hudi.HoodieSparkSessionExtension")
-    .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.hudi.catalog.HoodieCatalog")
-    .config("spark.ui.enabled", "false").config("spark.sql.session.timeZone", "UTC").getOrCreate()
-)
-rows = session.sql("SELECT id, n, price, s.aB, m['k'], region FROM shop.orders ORDER BY id").collect()
-some = session.sql("SELECT id FROM shop.orders WHERE region = 'us'")
-print(json.dumps([[str(value) for value in row] for row in rows]))
-plan = some._jdf.queryExecution().executedPlan().toString()
-print(json.dumps([[row.id for row in some.collect()], "PartitionFilters: [isnotnull(region" in plan]))
-"""
+PLAIN = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64())])
 
 
+def plain_rows(*keys: str, **more: str) -> pa.Table:
+    ids, regions = zip(*(key.split("/") for key in keys), strict=True)
+    made = pa.table({"id": ids, "region": regions, "ts": [1] * len(ids)}, schema=PLAIN)
+    for name, value in more.items():
+        made = made.append_column(name, pa.array([value] * len(ids)))
+    return made
+
+
+@pytest.mark.parametrize(("release", "version"), COMBINATIONS)
 @pytest.mark.parametrize("place", ["3.1.3"], indirect=True)
-def test_spark_reads_by_name(hive: HiveCatalog, place: str, tmp_path: Path):
-    jar = interop_env.bundle("1.2.0")
-    if not jar.exists():
-        pytest.skip("Hudi's bundles are not there: scripts/interop_env.py")
-    table = make_table(tmp_path / "orders", schema=SCHEMA, keys=("id",), partitions=("region",), ordering="ts")
-    table.upsert(rows("a/eu", "b/us"))
-    synced(hive, table)
-    command = [str(interop_env.python()), "-c", SPARK, place, str(tmp_path / "warehouse"), str(jar)]
-    done = subprocess.run(
-        command, env=interop_env.environment(), capture_output=True, text=True, check=False, cwd=tmp_path
+def test_ten_turns(
+    release: str, version: str, hive: HiveCatalog, place: str, tmp_path: Path, servers: Callable[[str], HudiServer]
+):
+    """Hudi and we write and sync in turns: who syncs goes on where the other ended, whoever wrote."""
+    hudi = servers(release)
+    table = make_table(
+        tmp_path / "orders",
+        schema=PLAIN,
+        keys=("id",),
+        partitions=("region",),
+        ordering="ts",
+        hoodie__write__table__version=version,
     )
-    assert done.returncode == 0, done.stderr[-3000:]
-    every, some = map(json.loads, done.stdout.strip().splitlines()[-2:])
-    assert every == [["a", "1", "1.50", "1", "1", "eu"], ["b", "1", "1.50", "1", "1", "us"]]
-    assert some == [["b"], True], "partitions are pruned"
+    options = keep_options(release, int(version)) | {
+        "hoodie.table.name": "orders",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "region",
+        "hoodie.datasource.write.precombine.field": "ts",
+        "hoodie.datasource.hive_sync.mode": "hms",
+        "hoodie.datasource.hive_sync.metastore.uris": place,
+        "hoodie.datasource.hive_sync.database": "shop",
+        "hoodie.datasource.hive_sync.partition_extractor_class": "SinglePartPartitionValueExtractor",
+    }
+    told = dict(options)
+    extractor = "hoodie.datasource.hive_sync.partition_extractor_class"
+    told[extractor] = f"org.apache.hudi.hive.{options[extractor]}"
+
+    def theirs(*keys: str, operation: str = "upsert", synced: str = "false", **more: str) -> None:
+        chosen = {"hoodie.datasource.write.operation": operation, "hoodie.datasource.hive_sync.enable": synced}
+        hudi.write(table.uri, plain_rows(*keys, **more), told | chosen)
+
+    def procedure(text: str) -> None:
+        hudi.sql(f"call {text.format(path=table.uri)}")
+
+    def restore() -> None:
+        call = f"rollback_to_savepoint(path => '{{path}}', instant_time => '{saved[0]}')"
+        try:
+            procedure(call)
+        except HudiError as error:
+            if "Please delete metadata table and retry" not in str(error):  # it has no base file that is older
+                raise
+            table.metadata_drop()
+            procedure(call)
+
+    saved: list[str] = []
+
+    def save() -> None:
+        saved.append(str(newest_commit(table)))
+        procedure(f"create_savepoint(path => '{{path}}', commit_time => '{saved[0]}')")
+        table.upsert(plain_rows("l/late", note="x"))
+
+    we, hudis = (lambda: synced(hive, table)), (lambda: sync_by_hudi(hudi, place, table, "orders"))
+    turns: tuple[tuple[Callable[[], object], Callable[[], object] | None, list[str]], ...] = (
+        (lambda: table.upsert(plain_rows("a/eu", "b/us")), hudis, ["eu", "us"]),
+        (lambda: theirs("c/as"), we, ["as", "eu", "us"]),
+        (lambda: table.delete_partitions(["us"]), hudis, ["as", "eu"]),
+        (lambda: theirs("d/af", synced="true"), None, ["af", "as", "eu"]),
+        (lambda: table.upsert(plain_rows("e/oc", note="x"), schema_mode="add"), we, ["af", "as", "eu", "oc"]),
+        (lambda: theirs("f/us", note="x", synced="true"), None, ["af", "as", "eu", "oc", "us"]),
+        (lambda: table.rollback(str(newest_commit(table))), hudis, ["af", "as", "eu", "oc", "us"]),
+        (lambda: table.upsert(plain_rows("a/eu", note="y")), hudis, ["af", "as", "eu", "oc", "us"]),
+        (lambda: None, we, ["af", "as", "eu", "oc"]),
+        (lambda: theirs("g/sa", operation="insert_overwrite_table", note="x"), we, ["sa"]),
+        (save, we, ["late", "sa"]),
+        (restore, we, ["sa"]),
+        (lambda: table.insert_overwrite_table(plain_rows("h/na", note="x")), hudis, ["na"]),
+        (lambda: theirs("i/eu", note="x", synced="true"), None, ["eu", "na"]),
+        (lambda: None, we, ["eu", "na"]),
+    )
+    for turn, (write, sync, expected) in enumerate(turns):
+        write()
+        if sync is not None:
+            sync()
+        assert partitions(hive) == expected, (turn, live_paths(table))
+        if sync is we:
+            assert_agrees(hive, table)
+            assert {"eu", "na"} != set(expected) or "note" in {one.name for one in entry(hive).columns}
+
+
+@pytest.mark.parametrize("release", {one for one, _ in COMBINATIONS})
+@pytest.mark.parametrize("place", ["3.1.3"], indirect=True)
+def test_spark_reads_by_name(
+    release: str, hive: HiveCatalog, place: str, tmp_path: Path, servers: Callable[[str], HudiServer]
+):
+    spark = servers(release)
+    version = "6" if release == "0.15.0" else "9"
+    name = f"names_of_{version}"
+    table = make_table(
+        tmp_path / "its own%20 folder" / name,
+        schema=SCHEMA,
+        keys=("id",),
+        partitions=("region",),
+        ordering="ts",
+        hoodie__write__table__version=version,
+    )
+    table.upsert(rows("a/eu", "b/us", "c/u s%"))
+    synced(hive, table)
+    every = spark.sql(f"SELECT id, n, price, s.aB, m['k'], region FROM shop.{name} ORDER BY id")
+    assert every == [[key, "1", "1.50", "1", "1", region] for key, region in (("a", "eu"), ("b", "us"), ("c", "u s%"))]
+    for region, key in (("us", "b"), ("u s%", "c")):
+        some = f"SELECT id FROM shop.{name} WHERE region = '{region}'"
+        assert spark.sql(some) == [[key]]
+        [[plan]] = spark.sql(f"EXPLAIN {some}")
+        assert "PartitionFilters: [isnotnull(region" in str(plan), "partitions are pruned"

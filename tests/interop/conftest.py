@@ -34,7 +34,7 @@ WRITERS = {
 """Who takes turns with us: a release, and the version of the tables that it writes."""
 
 
-def _turn() -> int:
+def turn_of_commit() -> int:
     """A number of this commit, by which cases take turns."""
     command = ["git", "rev-parse", "HEAD"]
     done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
@@ -58,7 +58,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if choice == "all":
         return
     share = SHARES[choice]
-    first = _turn() if share > 1 or choice == "versions" else 0
+    first = turn_of_commit() if share > 1 or choice == "versions" else 0
     left_out = set()
     players = (NEWEST, OLDER[first % len(OLDER)]) if share > 1 else tuple(BUNDLES)
     cases: dict[str, dict[str, dict[str, pytest.Item]]] = defaultdict(lambda: defaultdict(dict))  # test, case, writer

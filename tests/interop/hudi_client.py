@@ -84,10 +84,18 @@ class HudiServer:
         memory: heap of the JVM.
         quick: compile lightly; jobs on a few rows take half the time, big ones longer.
         zone: time zone of the JVM, which Hudi's instants are in unless the table says UTC.
+        conf: more settings of the Spark session.
     """
 
     def __init__(
-        self, version: str, scratch: Path, memory: str = "1500m", *, quick: bool = True, zone: str = "UTC"
+        self,
+        version: str,
+        scratch: Path,
+        memory: str = "1500m",
+        *,
+        quick: bool = True,
+        zone: str = "UTC",
+        conf: Mapping[str, str] | None = None,
     ) -> None:
         self.version = version
         self.table_version = 6
@@ -97,6 +105,7 @@ class HudiServer:
         self._answers: queue.Queue[str] = queue.Queue()
         scratch.mkdir(parents=True, exist_ok=True)
         self._memory = memory
+        self._conf = json.dumps(dict(conf or {}))
         self._java_options = (
             f"-Duser.timezone={zone} --add-opens=java.base/java.util.concurrent.locks=ALL-UNNAMED -XX:+UseSerialGC"
             + (" -XX:TieredStopAtLevel=1" if quick else " -Xmn2g")
@@ -114,7 +123,7 @@ class HudiServer:
 
     def _start(self, timeout: float) -> subprocess.Popen[str]:
         command = [str(interop_env.python()), str(_SERVER), str(interop_env.bundle(self.version)), str(self._scratch)]
-        command += [self._memory, self._java_options]
+        command += [self._memory, self._java_options, self._conf]
         with self.log.open("wb") as log:
             self._shared.process = process = subprocess.Popen(
                 command,
@@ -244,6 +253,10 @@ class HudiServer:
         """Run a SQL statement, a procedure call for example."""
         rows: list[list[str | None]] = self.call("sql", statement=statement)["rows"]
         return rows
+
+    def hive_sync(self, *words: str) -> None:
+        """Sync with a Hive Metastore by Hudi's ``HiveSyncTool``."""
+        self.call("hive_sync", words=words)
 
     def close(self) -> None:
         """End the process, if there is one: it stops when its input ends."""

@@ -35,7 +35,7 @@ def _classes(scratch: str) -> str:
     return folder
 
 
-def start_session(jar: str, scratch: str, memory: str, java_options: str) -> SparkSession:
+def start_session(jar: str, scratch: str, memory: str, java_options: str, more: dict[str, str]) -> SparkSession:
     """A local session with two cores and one Hudi bundle, as Hudi's documentation asks for it."""
     conf = {
         "spark.jars": jar,
@@ -58,6 +58,7 @@ def start_session(jar: str, scratch: str, memory: str, java_options: str) -> Spa
         "spark.sql.codegen.wholeStage": "false",  # a query of a few rows is done before its classes are compiled
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.ui.showConsoleProgress": "false",
+        **more,
     }
     builder = SparkSession.builder.master("local[2]").appName("lakeindex interop")
     for key, value in conf.items():
@@ -203,6 +204,15 @@ class Server:
         rows = self._session.sql(request["statement"]).collect()
         return {"rows": [[None if value is None else str(value) for value in row] for row in rows]}
 
+    def hive_sync(self, request: Request) -> Request:
+        """Hudi's own sync, by its command line."""
+        gateway = self._session.sparkContext._gateway
+        words = gateway.new_array(gateway.jvm.java.lang.String, len(request["words"]))
+        for at, word in enumerate(request["words"]):
+            words[at] = word
+        gateway.jvm.org.apache.hudi.hive.HiveSyncTool.main(words)
+        return {}
+
     def several(self, request: Request) -> Request:
         """Several requests at once: a small job leaves most of two cores idle. All are done before one fails."""
         with ThreadPoolExecutor(len(request["requests"])) as pool:
@@ -227,7 +237,7 @@ def _innermost(error: BaseException) -> str:
 
 def operations(server: Server) -> dict[str, Callable[[Request], Request]]:
     """What can be asked for, by name."""
-    names = "write read counts several sql compile lock unlock archived hold tag ping"
+    names = "write read counts several sql hive_sync compile lock unlock archived hold tag ping"
     return {name: getattr(server, name) for name in names.split()}
 
 
@@ -246,12 +256,12 @@ def serve(server: Server, requests: TextIO, answers: TextIO) -> None:
 
 
 def main() -> None:
-    """``hudi_server.py JAR SCRATCH MEMORY JAVA_OPTIONS``; the first line on standard output says that the session is up."""
-    jar, scratch, memory, java_options = sys.argv[1:5]
+    """``hudi_server.py JAR SCRATCH MEMORY JAVA_OPTIONS CONF``; the first line on standard output says that the session is up."""
+    jar, scratch, memory, java_options, more = sys.argv[1:6]
     # The JVM inherits descriptor 1 and may print there: keep the answers on a descriptor of their own.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    server = Server(start_session(jar, scratch, memory, java_options))
+    server = Server(start_session(jar, scratch, memory, java_options, json.loads(more)))
     answers.write(json.dumps({"ok": True, "result": server.ping({})}) + "\n")
     answers.flush()
     serve(server, sys.stdin, answers)
