@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -126,11 +126,24 @@ class InputRows:
     schema: pa.Schema
     widths: Mapping[str, float]
 
+    @property
+    def count(self) -> int:
+        return sum(group.rows for group in self.groups)
+
     def to_bytes(self) -> pa.Buffer:
         """As JSON."""
         schema = base64.b64encode(self.schema.serialize()).decode()
         said = {"files": self.files, "groups": self.groups, "schema": schema, "widths": dict(self.widths)}
         return pa.py_buffer(json.dumps(json_of(said)).encode())
+
+    def places_of(self, address: np.ndarray) -> np.ndarray:
+        """Of these rows their places in the batch, if its splits stood behind each other: int64 [n]."""
+        starts = np.cumsum([0, *(group.rows for group in self.groups)])
+        splits = np.array([group.address >> ADDRESS_SHIFT for group in self.groups], np.int64)
+        numbers, first = np.unique(splits, return_index=True)
+        start_of = np.zeros(int(numbers[-1]) + 1 if len(numbers) else 0, np.int64)
+        start_of[numbers] = starts[first]
+        return start_of[address >> ADDRESS_SHIFT] + (address & ((1 << ADDRESS_SHIFT) - 1))
 
     def check_unchanged(self) -> None:
         """Make sure that all files are what they were. Raises: InputChangedError: one is not."""
@@ -169,13 +182,15 @@ class Column:
     field: pa.Field
     chunks: pa.ChunkedArray
 
-    def taken(self, rows: np.ndarray) -> pa.Array:
-        """Values of these rows, in this order, in the field's type. Raises: InputError: one must not be null."""
+    def picked(self, rows: np.ndarray) -> pa.Array:
+        """Values of these rows, in this order, as they were read."""
         if self.chunks.num_chunks == 1:
-            values = self.chunks.chunk(0).take(pa.array(rows))
-        else:
-            values = _taken_apart(self.chunks, rows)
-        fitted = one_array(fit_column(pa.chunked_array([without_dictionary(values)]), self.field))
+            return self.chunks.chunk(0).take(pa.array(rows))
+        return _taken_apart(self.chunks, rows)
+
+    def taken(self, rows: np.ndarray) -> pa.Array:
+        """The same in the field's type. Raises: InputError: one must not be null."""
+        fitted = one_array(fit_column(pa.chunked_array([without_dictionary(self.picked(rows))]), self.field))
         if fitted.null_count and not self.field.nullable:
             raise InputError(
                 f"column {self.field.name!r} of the batch has nulls, and its footer says that it has none",
@@ -202,12 +217,17 @@ def _taken_apart(chunks: pa.ChunkedArray, rows: np.ndarray) -> pa.Array:
 class Places:
     """Where some rows are in the files of the batch.
 
+    Args:
+        parts: where their columns are, if they were read before: gives the parts of a column, by address, by its name.
+
     Attributes:
         rank: place of each row among them by address: int64 [n].
     """
 
-    def __init__(self, rows: InputRows, address: np.ndarray) -> None:
-        self._rows = rows
+    def __init__(
+        self, rows: InputRows, address: np.ndarray, parts: Callable[[str], list[pa.Array]] | None = None
+    ) -> None:
+        self._rows, self._read_before = rows, parts
         order = np.argsort(address)
         ordered = address[order]
         self.rank = np.empty(len(order), np.int64 if len(order) > np.iinfo(np.int32).max else np.int32)
@@ -220,6 +240,12 @@ class Places:
                 mine = None if b - a == group.rows else (ordered[a:b] - group.address).astype(np.int32)
                 self._picked.append((group, mine))
 
+    def check_unchanged(self) -> None:
+        """Make sure that the files with these rows are what they were. Raises: InputChangedError: one is not."""
+        if self._read_before is None:
+            for file, _ in self._by_file():
+                file.check_unchanged()
+
     def column(self, name: str) -> Column:
         """One column of these rows.
 
@@ -228,7 +254,8 @@ class Places:
             InputError: a value cannot be read.
         """
         field = self._rows.schema.field(name)
-        parts = list(self._parts(name, field)) or [pa.array([], field.type)]
+        found = self._parts(name, field) if self._read_before is None else self._read_before(name)
+        parts = list(found) or [pa.array([], field.type)]
         if sum(part.dictionary.nbytes for part in parts if pa.types.is_dictionary(part.type)) > _LARGEST_DICTIONARIES:
             parts = [without_dictionary(part) for part in parts]
         kinds = dict.fromkeys(part.type for part in parts)

@@ -8,6 +8,7 @@ beside what the others said.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 from collections import OrderedDict, deque
@@ -18,6 +19,8 @@ from pathlib import Path
 from threading import Condition
 from typing import Any, Final, Generic, Protocol, TypeVar
 
+import pyarrow as pa
+
 from lakeindex.storage.parallel import ProcessLock
 from lakeindex.time_spent import waiting
 
@@ -25,6 +28,8 @@ MIB: Final = 1024 * 1024
 LEAST_DEFAULT: Final = 512 * MIB
 _CGROUP_LIMITS: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _STATUS: Final = Path("/proc/self/status")
+_POOL_CHOICE: Final = "ARROW_DEFAULT_MEMORY_POOL"
+_THRIFTY_POOL: Final = "jemalloc"
 _PIECE_PARTS: Final = 8
 """A piece of input is held about six times at once: read, fitted and keyed, scattered, encoded, and as bytes to put."""
 _BUCKET_PARTS: Final = 5
@@ -35,6 +40,10 @@ _ROWS_TIMES: Final = 3
 _VERIFY_TIMES: Final = 2
 _LOAD_PARTS: Final = 2
 _LARGEST_LOAD: Final = 3 * 1024 * MIB
+_LARGEST_WAVE: Final = 384 * MIB
+_SPILL_PARTS: Final = 4
+"""What is spilled at once is held about three times: as it was read, in the order of the waves, and as a message."""
+_LARGEST_SPILL: Final = 128 * MIB
 TOGETHER_BYTES: Final = 8 * MIB
 """What small files that a task makes at once hold together, at most."""
 _LARGEST_PIECE: Final = 512 * MIB
@@ -68,9 +77,58 @@ def memory_bound(limit: int | None) -> Iterator[None]:
         return
     token = _bound.set(limit)
     try:
-        yield
+        with _POOL.in_use():
+            yield
     finally:
         _bound.reset(token)
+
+
+class _ThriftyPool:
+    """Arrow's allocator while a bound is in force: of what is freed, its usual one keeps several hundred MB."""
+
+    def __init__(self) -> None:
+        self._users = 0
+        self._before: pa.MemoryPool | None = None
+        self._mutex = ProcessLock()
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        with self._mutex:
+            self._users += 1
+            if self._users == 1 and _POOL_CHOICE not in os.environ and _THRIFTY_POOL in pa.supported_memory_backends():
+                self._before = pa.default_memory_pool()
+                pa.set_memory_pool(pa.jemalloc_memory_pool())
+        try:
+            yield
+        finally:
+            with self._mutex:
+                self._users -= 1
+                if not self._users and self._before is not None:
+                    pa.set_memory_pool(self._before)
+                    self._before = None
+
+
+_POOL: Final = _ThriftyPool()
+
+
+def give_back() -> None:
+    """Give memory that is free to the system if the process has more than the bound: allocators keep it."""
+    if resident_bytes() > current_bound():
+        pa.default_memory_pool().release_unused()
+        trim = _trim()
+        if trim is not None:
+            trim(0)
+
+
+@functools.cache
+def _trim() -> Any:
+    """GNU's ``malloc_trim``; None in another C library."""
+    return getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process; 0 where the system does not say."""
+    return _status(b"VmRSS:")
 
 
 def current_bound() -> int:
@@ -95,9 +153,13 @@ def current_share() -> int:
 
 def peak_resident_bytes() -> int:
     """Most resident memory that this process had so far; 0 where the system does not say (it has no /proc)."""
+    return _status(b"VmHWM:")
+
+
+def _status(name: bytes) -> int:
     try:
         with _STATUS.open("rb", buffering=0) as status:
-            found = status.read().partition(b"VmHWM:")[2]
+            found = status.read().partition(name)[2]
     except OSError:
         return 0
     return int(found.split(maxsplit=1)[0]) * 1024 if found else 0
@@ -140,6 +202,16 @@ def load_bytes(bound: int) -> int:
     ones.
     """
     return max(1, min(bound // _LOAD_PARTS, _LARGEST_LOAD))
+
+
+def wave_bytes(bound: int) -> int:
+    """Decoded bytes of the rows of a load that are written at once, if these are not all."""
+    return min(load_bytes(bound), _LARGEST_WAVE)
+
+
+def spilled_bytes(slots: int) -> int:
+    """Decoded bytes of a load that one of so many tasks divides among the waves at once."""
+    return max(1, min(current_bound() // slots // _SPILL_PARTS, _LARGEST_SPILL))
 
 
 def verify_bytes(file_bytes: int) -> int:

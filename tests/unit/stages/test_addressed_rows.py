@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from lakeindex.model import Operation
 from lakeindex.pipeline import Stage
 from lakeindex.run.input_rows import Column, InputChangedError, InputRows, KeyedFile, Places, RowGroup, input_rows
 from lakeindex.run.spec import RunSpec
-from lakeindex.stages.merge_write import loading
+from lakeindex.stages.merge_write import loading, spilled_waves
 from lakeindex.stages.stage_input import addressed
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, make_table, rows_of
@@ -317,6 +317,94 @@ def test_files_that_are_larger_than_what_is_written_at_once(tmp_path: Path):
         made.append((groups, values(table), [f.read(["id"]).column(0).to_pylist() for f in files]))
     assert made[0][0] == [[8] * 12 + [4]] * 2
     assert made[0] == made[1] == made[2]
+
+
+SPILLING = "merge write: rows by files"
+
+
+@contextmanager
+def spilled_objects(monkeypatch: pytest.MonkeyPatch, limit: int) -> Iterator[list[str]]:
+    """Paths of what loads write for their waves: rows of ``limit`` bytes each."""
+    found: list[str] = []
+
+    def seen(*arguments: Any) -> Any:
+        made = write(*arguments)
+        found.append(made.path)
+        return made
+
+    with monkeypatch.context() as patch:
+        write = spilled_waves._write
+        patch.setattr(spilled_waves, "_write", seen)
+        patch.setattr(spilled_waves, "spilled_bytes", lambda _: limit)
+        yield found
+
+
+@pytest.mark.parametrize("limit", [1, 300, 2**20])
+def test_rows_of_several_waves_are_read_once_and_spilled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int):
+    """In pieces of one column, of several, and of several row groups; columns that one file lacks or has in codes."""
+    batch = in_files(tmp_path, rows_with(7, 400, 300, has_bad=False), 3, 50, codes=True)
+    pq.write_table(pq.read_table(batch[1]).drop_columns(["size"]), batch[1], row_group_size=40, use_dictionary=["kind"])
+    options = {"lakeindex.parquet.row.group.rows": "10", "hoodie.write.set.null.for.missing.columns": "true"}
+    made, counts = [], []
+    for wave, partition in ((None, "b"), (60, "b"), (None, "day"), (23, "day")):
+        at = str(tmp_path / f"{partition}{wave}")
+        table = lakeindex.create_table(at, SCHEMA, key="a", ordering="ts", partition=partition)
+        with at_once(wave), spilled_objects(monkeypatch, limit) as spilled:
+            assert table.upsert(batch, options=options).combined
+        assert bool(spilled) is (wave is not None)
+        assert not list(Path(f"{table.uri}.lakeindex").rglob("*.rows"))
+        assert not list(Path(f"{table.uri}.lakeindex").rglob("spilled"))
+        made.append([(file[1], file[2]) for file in stored(table)])
+        counts.append(len(spilled))
+    assert counts[1] == counts[3] == {1: 10 * len(SCHEMA), 300: counts[1], 2**20: 1}[limit]
+    assert repr(made[0]) == repr(made[1])
+    # those of larger files are made apart, with other dictionaries
+    assert repr([rows for rows, _ in made[2]]) == repr([rows for rows, _ in made[3]])
+
+
+def test_rows_are_not_spilled_if_few_waves_read_each_row_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """As of input in the order of the files."""
+    path = tmp_path / "in.parquet"
+    rows = batch_of(Row(f"k{n:03d}", f"d{n // 20:02d}", 5, "v") for n in range(400)).drop_columns(
+        ["_hoodie_is_deleted"]
+    )
+    pq.write_table(rows, path, row_group_size=40)
+    table = make_table(tmp_path / "t")
+    with at_once(20), spilled_objects(monkeypatch, 1) as spilled:
+        table.upsert(str(path))
+    assert not spilled
+    assert len(values(table)) == 400
+
+
+@pytest.mark.parametrize("how", [*CHANGES, "killed", "damaged", "lost"])
+def test_what_was_spilled_goes_with_a_load_that_fails(
+    table: LakeTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+):
+    monkeypatch.setattr(loading, "_TIMES_READ", 0)
+    path = batch_at(tmp_path / "in.parquet")
+
+    def harm() -> None:
+        there = list(Path(f"{table.uri}.lakeindex").rglob("*.rows"))
+        if how == "killed":
+            raise KilledError
+        if how == "lost":
+            there[0].unlink()
+        elif how == "damaged":
+            there[0].write_bytes(there[0].read_bytes()[:-1] + b"!")
+        else:
+            CHANGES[how](path)
+
+    runner = Meanwhile(SPILLING, harm, is_late=how not in CHANGES)
+    with at_once(10), nullcontext() if how in {"damaged", "lost"} else pytest.raises((KilledError, InputChangedError)):
+        run_batch(spec_of(table, path), runner)
+    assert runner.done
+    assert bool(rows_of(table)) is (how in {"damaged", "lost"})  # all is made again from the batch
+    assert not list(Path(f"{table.uri}.lakeindex").rglob("*.rows"))
+    batch_at(path)
+    with at_once(10):
+        run_batch(spec_of(table, path), LocalRunner(1))
+    assert values(table) == {f"k{n:03d}": "right" for n in range(40)}
+    assert table.check().violations == ()
 
 
 def test_a_batch_without_rows(table: LakeTable, tmp_path: Path):

@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from contextlib import nullcontext
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,27 @@ def test_default_memory_is_half_of_the_cgroup_or_machine_and_512_mib_at_least(
         found[text] = default_memory.__wrapped__()
     machine = memory.os.sysconf("SC_PAGE_SIZE") * memory.os.sysconf("SC_PHYS_PAGES")
     assert list(found.values()) == [max(machine // 2, 512 * MIB), min(machine // 2, 800 * MIB), 512 * MIB]
+
+
+def test_arrow_allocates_thriftily_while_a_bound_is_in_force_unless_somebody_chose(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL", raising=False)
+
+    def pool() -> str:
+        return str(pa.default_memory_pool().backend_name)
+
+    usual, thrifty = pool(), "jemalloc" if "jemalloc" in pa.supported_memory_backends() else pool()
+    another, second = copy_context(), memory_bound(2 * MIB)
+    with memory_bound(MIB):
+        assert pool() == thrifty
+        another.run(second.__enter__)
+    assert pool() == thrifty  # of runs side by side the last one puts it back
+    another.run(second.__exit__, None, None, None)
+    assert pool() == usual
+    with memory_bound(None):
+        assert pool() == usual
+    monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", usual)
+    with memory_bound(MIB):
+        assert pool() == usual
 
 
 class Weighed:

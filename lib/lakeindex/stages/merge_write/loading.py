@@ -8,9 +8,11 @@ made one by one.
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -37,35 +39,40 @@ from lakeindex.stages.merge_write.file_slices import (
     with_filters,
     write_slice,
 )
-from lakeindex.storage import is_local_disk
+from lakeindex.stages.merge_write.spilled_waves import MOST_WAVES, NO_WAVE, SpilledWaves, spill_waves
+from lakeindex.storage import is_local_disk, is_on_this_machine
 from lakeindex.storage.port import Storage
-from lakeindex.tasks.memory_bound import load_bytes
+from lakeindex.tasks.memory_bound import current_bound, give_back, load_bytes, wave_bytes
 from lakeindex.tasks.runner import Runner, run_tasks
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import dictionaries_for, file_schema_of
 from lakeindex.write.file_parts import encoded_parts
 from lakeindex.write.merge_rows import Changes, Merge, merge_slices
 from lakeindex.write.rewrite import NewFile
-from lakeindex.write.row_groups import ALL_IN_MEMORY
+from lakeindex.write.row_groups import ALL_IN_MEMORY, Rewrite
 from lakeindex.write.single_columns import leaves
 
 _PLACE_BYTES: Final = 32
 """Of a row: its address, and its place among the others while they are put in order."""
+_TIMES_READ: Final = 2
+"""Reading a row group twice costs as much as spilling its rows."""
 _ENCODED_AT_ONCE: Final = 16 * 1024 * 1024
 _LARGEST_UNIT: Final = 1024 * 1024 * 1024
 """Decoded bytes of the rows that are made at once of one file: a column of them must be less than 2 GiB."""
 
 
 def rows_at_once(rows: InputRows, bound: int, slots: int, encoded_bytes: float) -> int:
-    """How many rows of a load are written at once.
+    """How many rows of a load are written at once: all, or as many as there is room for with all of their columns.
 
     Args:
         bound: memory of the process.
         slots: columns that are read at once.
         encoded_bytes: of a row in a base file, about.
     """
-    widest = sorted(rows.widths.values(), reverse=True)[:slots]
-    return max(1, int(load_bytes(bound) / (_PLACE_BYTES + sum(widest) + encoded_bytes)))
+    widest, all_columns = sum(sorted(rows.widths.values(), reverse=True)[:slots]), sum(rows.widths.values())
+    of_row = _PLACE_BYTES + widest + encoded_bytes
+    most = int(load_bytes(bound) / of_row)
+    return most if most >= rows.count else max(1, int(load_bytes(bound) / (of_row + all_columns)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +86,17 @@ class Load:
         """Of a new file of ``count`` rows, how many are made at once, in whole row groups of ``limit``; as of
         :class:`~lakeindex.write.row_groups.Rewrite`.
         """
-        most = min(self.at_once, int(_LARGEST_UNIT / max(sum(self.rows.widths.values()), 1.0)))
+        most = min(self.at_once, int(_LARGEST_UNIT / max(self._row_bytes, 1.0)))
         return ALL_IN_MEMORY if count <= most else max(most // limit, 1) * limit / count
+
+    @property
+    def in_wave(self) -> int:
+        """Rows of a wave, if these are not all: no more than help, as memory that is near is fast."""
+        return max(1, min(self.at_once, int(wave_bytes(current_bound()) / max(self._row_bytes, 1.0))))
+
+    @property
+    def _row_bytes(self) -> float:
+        return sum(self.rows.widths.values())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,17 +150,22 @@ def write_load(tasks: Sequence[WriteTask], load: Load, runner: Runner) -> list[W
     begun: dict[int, _Begun] = {}
     written: list[WrittenFile] = []
     footers: list[tuple[BaseFile, Footer]] = []
-    with ThreadPoolExecutor(1, thread_name_prefix="sync") as pool:
-        for units in _waves(tasks, load.at_once):
-            pa.default_memory_pool().release_unused()  # of stage 1, or of the wave before
+    count = sum(_rows_of(task) for task in tasks)
+    waves = list(_waves(tasks, load.at_once if count <= load.at_once else load.in_wave))
+    begin = partial(_begin, store, lists)
+    with (
+        _spilled(tasks, waves, rows, partial(_addresses, store, lists), near) as spilled,
+        ThreadPoolExecutor(1, thread_name_prefix="sync") as pool,
+    ):
+        for number, units in enumerate(waves):
             new = [n for n in dict.fromkeys(unit.task for unit in units) if n not in begun]
-            made = run_tasks(near, partial(_begin, store, lists), [tasks[n] for n in new], "merge write: keys of files")
+            made = run_tasks(near, begin, [tasks[n] for n in new], "merge write: keys of files")
             begun |= zip(new, made, strict=True)
-            pa.default_memory_pool().release_unused()
-            _make_columns(begun, units, rows, near)
+            give_back()
+            parts = None if spilled is None else spilled.of_wave(number, near)
+            _make_columns([(begun[unit.task], unit) for unit in units], rows, parts, near)
             done = [unit.task for unit in units if unit.stop == len(begun[unit.task].addresses)]
             whole = [begun.pop(n) for n in done]
-            rows.check_unchanged()
             for one, footer in run_tasks(
                 near, partial(_finish, store), whole, "merge write: rewrite and create base files"
             ):
@@ -155,11 +176,65 @@ def write_load(tasks: Sequence[WriteTask], load: Load, runner: Runner) -> list[W
     return list(with_filters(store, written, footers) if keeps_filters(tasks[0]) else written)
 
 
+def _rows_of(task: WriteTask) -> int:
+    return sum(placed.stop - placed.start for placed in task.placed)
+
+
+@contextmanager
+def _spilled(
+    tasks: Sequence[WriteTask],
+    waves: Sequence[Sequence[_Unit]],
+    rows: InputRows,
+    addresses: Callable[[WriteTask], np.ndarray],
+    runner: Runner,
+) -> Iterator[SpilledWaves | None]:
+    """The rows divided among the waves; None if that does not pay: each wave then reads its rows from the batch."""
+    folder = run_folder(tasks[0].spec)
+    widest = max((group.rows for group in rows.groups), default=0) * max(rows.widths.values(), default=0.0)
+    may = 1 < len(waves) <= MOST_WAVES and widest <= _LARGEST_UNIT and is_on_this_machine(folder.store.uri)
+    wave_of = _wave_of(tasks, waves, rows, addresses, runner) if may else None
+    if wave_of is None or _times_read(rows, wave_of) <= _TIMES_READ:
+        yield None
+        return
+    with spill_waves(rows, wave_of, len(waves), folder, runner) as spilled:
+        yield spilled
+
+
+def _wave_of(
+    tasks: Sequence[WriteTask],
+    waves: Sequence[Sequence[_Unit]],
+    rows: InputRows,
+    addresses: Callable[[WriteTask], np.ndarray],
+    runner: Runner,
+) -> np.ndarray:
+    """The number of each row's wave, in the order of the batch: uint16 [rows of the batch]."""
+    found = np.full(rows.count, NO_WAVE, np.uint16)
+    units: dict[int, list[tuple[int, _Unit]]] = {}
+    for number, wave in enumerate(waves):
+        for unit in wave:
+            units.setdefault(unit.task, []).append((number, unit))
+
+    def mark(task: int) -> None:
+        places = rows.places_of(addresses(tasks[task]))
+        for number, unit in units[task]:
+            found[places[unit.start : unit.stop]] = number
+
+    run_tasks(runner, mark, list(units), "merge write: waves of rows")
+    return found
+
+
+def _times_read(rows: InputRows, wave_of: np.ndarray) -> float:
+    """How many waves read a row group of the batch, on average."""
+    ends = np.cumsum([0, *(group.rows for group in rows.groups)]).tolist()
+    waves = [np.unique(wave_of[a:b]) for a, b in itertools.pairwise(ends)]
+    return sum(int((some != NO_WAVE).sum()) for some in waves) / len(waves)
+
+
 def _waves(tasks: Sequence[WriteTask], at_once: int) -> Iterator[list[_Unit]]:
     wave: list[_Unit] = []
     held = 0
     for number, task in enumerate(tasks):
-        count = sum(placed.stop - placed.start for placed in task.placed)
+        count = _rows_of(task)
         most = count if task.part >= 1 else max(round(task.part * count), 1)
         for start in range(0, count, most):
             unit = _Unit(number, start, min(start + most, count))
@@ -179,10 +254,7 @@ def _begin(store: Storage, lists: Lists, task: WriteTask) -> _Begun:
     rewrite, inserts = slice_.rewrite, slice_.changes.inserts
     keys, address = inserts.column(STAGED_KEY), inserts.column(ADDRESS)
     entries = marks.footer_of_keys(plain_strings(keys), rewrite.config) if rewrite.stamps_rows else {}
-    placed = pa.table([keys, address], names=[STAGED_KEY, ADDRESS])
-    nothing = np.zeros(0, np.int64)
-    merge = Merge(0, Changes(placed.slice(0, 0), nothing, nothing, placed), rewrite.new)
-    (rows,) = merge_slices(None, [merge], pa.schema([pa.field(ADDRESS, pa.int64())]), virtual=rewrite.virtual)
+    rows = _in_order(rewrite, keys, address)
     addresses = one_array(rows.column(ADDRESS)).to_numpy()
     named = rows.drop_columns([ADDRESS])
     limit = rewrite.config.row_group_rows
@@ -192,12 +264,43 @@ def _begin(store: Storage, lists: Lists, task: WriteTask) -> _Begun:
     return _Begun(slice_, addresses, meta, entries, {}, time.perf_counter() - started)
 
 
-def _make_columns(begun: Mapping[int, _Begun], units: Sequence[_Unit], rows: InputRows, runner: Runner) -> None:
-    """Encode the table's columns of these rows."""
-    pairs = [(begun[unit.task], unit) for unit in units]
-    places = Places(rows, np.concatenate([one.addresses[unit.start : unit.stop] for one, unit in pairs]))
+def _in_order(rewrite: Rewrite, keys: pa.Array, address: pa.Array) -> pa.Table:
+    """Meta columns and addresses of rows in the order that they have in a file."""
+    placed = pa.table([keys, address], names=[STAGED_KEY, ADDRESS])
+    nothing = np.zeros(0, np.int64)
+    merge = Merge(0, Changes(placed.slice(0, 0), nothing, nothing, placed), rewrite.new)
+    (rows,) = merge_slices(None, [merge], pa.schema([pa.field(ADDRESS, pa.int64())]), virtual=rewrite.virtual)
+    return rows
+
+
+def _addresses(store: Storage, lists: Lists, task: WriteTask) -> np.ndarray:
+    """Of the rows of a file; in its order, if it is made in parts: int64 [n]."""
+    slice_ = slice_of(store, task, lists)
+    inserts = slice_.changes.inserts
+    address = inserts.column(ADDRESS)
+    if task.part < 1:
+        address = _in_order(slice_.rewrite, inserts.column(STAGED_KEY), address).column(ADDRESS)
+    return one_array(address).to_numpy()
+
+
+def _make_columns(
+    pairs: Sequence[tuple[_Begun, _Unit]],
+    rows: InputRows,
+    parts: Callable[[str], list[pa.Array]] | None,
+    runner: Runner,
+) -> None:
+    """Encode the table's columns of these rows.
+
+    Args:
+        parts: where the columns are, if they were spilled.
+
+    Raises:
+        InputChangedError: a file of the batch that they were read from is not what it was.
+    """
+    places = Places(rows, np.concatenate([one.addresses[unit.start : unit.stop] for one, unit in pairs]), parts)
     names = sorted(rows.schema.names, key=lambda name: -rows.widths.get(name, 0.0))  # the longest work first
     run_tasks(runner, partial(_make_column, _Wave(places, pairs)), names, "merge write: columns of files")
+    places.check_unchanged()
 
 
 def _make_column(wave: _Wave, name: str) -> None:
