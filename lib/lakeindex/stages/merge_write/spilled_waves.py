@@ -184,8 +184,9 @@ def _damaged(one: _Object, why: str) -> CheckpointError:
 def _parts(objects: Sequence[_Object], batches: Sequence[pa.RecordBatch], name: str) -> list[pa.Array]:
     parts = []
     for one, batch in zip(objects, batches, strict=True):
-        if name in one.schema.names:
-            values = batch.column(name)
+        place = one.schema.get_field_index(name)
+        if place >= 0:
+            values = batch.column(place)
             if name in one.codes:
                 values = pa.DictionaryArray.from_arrays(values.cast(pa.int32()), one.codes[name])
             parts.append(values)
