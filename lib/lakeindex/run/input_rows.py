@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -218,14 +218,14 @@ class Places:
     """Where some rows are in the files of the batch.
 
     Args:
-        parts: where their columns are, if they were read before: gives the parts of a column, by address, by its name.
+        parts: of each column its parts, by address, if they were read before.
 
     Attributes:
         rank: place of each row among them by address: int64 [n].
     """
 
     def __init__(
-        self, rows: InputRows, address: np.ndarray, parts: Callable[[str], list[pa.Array]] | None = None
+        self, rows: InputRows, address: np.ndarray, parts: Mapping[str, Sequence[pa.Array]] | None = None
     ) -> None:
         self._rows, self._read_before = rows, parts
         order = np.argsort(address)
@@ -254,7 +254,7 @@ class Places:
             InputError: a value cannot be read.
         """
         field = self._rows.schema.field(name)
-        found = self._parts(name, field) if self._read_before is None else self._read_before(name)
+        found = self._parts(name, field) if self._read_before is None else self._read_before.get(name, ())
         parts = list(found) or [pa.array([], field.type)]
         if sum(part.dictionary.nbytes for part in parts if pa.types.is_dictionary(part.type)) > _LARGEST_DICTIONARIES:
             parts = [without_dictionary(part) for part in parts]

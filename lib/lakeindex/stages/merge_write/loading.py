@@ -286,13 +286,13 @@ def _addresses(store: Storage, lists: Lists, task: WriteTask) -> np.ndarray:
 def _make_columns(
     pairs: Sequence[tuple[_Begun, _Unit]],
     rows: InputRows,
-    parts: Callable[[str], list[pa.Array]] | None,
+    parts: Mapping[str, Sequence[pa.Array]] | None,
     runner: Runner,
 ) -> None:
     """Encode the table's columns of these rows.
 
     Args:
-        parts: where the columns are, if they were spilled.
+        parts: of each column its parts, if they were spilled.
 
     Raises:
         InputChangedError: a file of the batch that they were read from is not what it was.

@@ -8,7 +8,7 @@ messages. They are not compressed; texts that stand in a dictionary are spilled 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -74,8 +74,8 @@ class SpilledWaves:
     folder: RunFolder
     objects: Sequence[_Object]
 
-    def of_wave(self, wave: int, runner: Runner) -> Callable[[str], list[pa.Array]]:
-        """The rows of a wave, in the order of their addresses: gives the parts of a column by its name.
+    def of_wave(self, wave: int, runner: Runner) -> dict[str, list[pa.Array]]:
+        """The rows of a wave, in the order of their addresses: the parts of each column.
 
         Raises:
             CheckpointError: an object is missing, or not what was written.
@@ -85,7 +85,14 @@ class SpilledWaves:
         read = partial(_read, self.folder, wave)
         some = run_tasks(runner, read, [there[n : n + step] for n in range(0, len(there), step)], _READING)
         batches = [batch for part in some for batch in part]
-        return partial(_parts, there, batches)
+        parts: dict[str, list[pa.Array]] = {}
+        for one, batch in zip(there, batches, strict=True):
+            for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                codes = one.codes.get(name)
+                is_coded = codes is not None
+                values = pa.DictionaryArray.from_arrays(column.cast(pa.int32()), codes) if is_coded else column
+                parts.setdefault(name, []).append(values)
+        return parts
 
 
 @contextmanager
@@ -179,15 +186,3 @@ def _read(folder: RunFolder, wave: int, objects: Sequence[_Object]) -> list[pa.R
 
 def _damaged(one: _Object, why: str) -> CheckpointError:
     return CheckpointError(f"spilled rows {one.path!r}: the object {why}", culprit=one.path, hint="run it again")
-
-
-def _parts(objects: Sequence[_Object], batches: Sequence[pa.RecordBatch], name: str) -> list[pa.Array]:
-    parts = []
-    for one, batch in zip(objects, batches, strict=True):
-        place = one.schema.get_field_index(name)
-        if place >= 0:
-            values = batch.column(place)
-            if name in one.codes:
-                values = pa.DictionaryArray.from_arrays(values.cast(pa.int32()), one.codes[name])
-            parts.append(values)
-    return parts
