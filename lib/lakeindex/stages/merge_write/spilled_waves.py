@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Final
 
 import mmh3
@@ -123,7 +124,7 @@ def spill_waves(
 def _pieces(rows: InputRows, limit: int) -> Iterator[_Piece]:
     width = sum(rows.widths.values())
     number = start = 0
-    for groups in groups_within(rows.groups, lambda group: int(group.rows * width), limit):
+    for groups in groups_within(rows.groups, attrgetter("rows"), int(limit / max(width, 1.0))):
         count = sum(group.rows for group in groups)
         widths = {name: int(count * rows.widths.get(name, 0.0)) for name in rows.schema.names}
         for names in groups_within(rows.schema.names, widths.__getitem__, limit):
