@@ -46,7 +46,7 @@ from lakeindex.stages.verify_keys import proposed_by, verify_keys
 from lakeindex.table.handle import Table
 from lakeindex.table.table_columns import written_schema
 from lakeindex.tasks.helpers import helpers_at_hand
-from lakeindex.tasks.memory_bound import memory_bound
+from lakeindex.tasks.memory_bound import give_back, memory_bound
 from lakeindex.tasks.runner import Runner, do_task
 from lakeindex.time_spent import current_account
 
@@ -327,6 +327,7 @@ class _Attempts:
             known = batch.located(now, staged, known)
         batch.looked_up = known
         terms = Terms(self._lost, batch.recheck)
+        give_back()
         self._merge = MergeAttempt(spec, now, self._session, self._runner, known, terms)
         return self._merge.run()
 
@@ -374,6 +375,7 @@ def run_metered(spec: RunSpec, stage: Callable[[], Manifest]) -> StageRun:
     """Run a stage under a meter, write its manifest, and report what it cost; a whole checkpoint is taken over."""
     account = current_account()
     begun = account.so_far()
+    give_back()
     outcome = do_task(lambda _: stage(), None)
     manifest = outcome.value
     reused = bool(manifest.costs)

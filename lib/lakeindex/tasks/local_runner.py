@@ -12,7 +12,7 @@ from typing import Any
 
 from lakeindex.storage import usable_cores
 from lakeindex.tasks.helpers import LEAST_FILES, current_helpers
-from lakeindex.tasks.memory_bound import GATE, current_bound, give_back, held_by
+from lakeindex.tasks.memory_bound import GATE, current_bound, held_by
 from lakeindex.tasks.progress_bars import NoProgress, Progress
 
 
@@ -49,7 +49,6 @@ class LocalRunner:
 
     def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
         bound, helpers = current_bound(), current_helpers() if self._files else None
-        give_back()  # of the map before
         if helpers is not None and len(tasks) > 1:
             helpers.start(self._files, self._slots, function)
 

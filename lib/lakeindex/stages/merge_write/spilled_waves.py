@@ -24,7 +24,7 @@ from lakeindex.pipeline import Stage
 from lakeindex.run.checkpoints import CheckpointError, RunFolder, own_name
 from lakeindex.run.input_rows import InputRows, Places, RowGroup
 from lakeindex.storage import in_parallel, remove_empty_folders
-from lakeindex.tasks.memory_bound import spilled_bytes
+from lakeindex.tasks.memory_bound import give_back, spilled_bytes
 from lakeindex.tasks.runner import Runner, run_tasks
 from lakeindex.write.bounded_groups import groups_within
 
@@ -114,6 +114,7 @@ def spill_waves(
         write = partial(_write, rows, wave_of, waves, folder, path)
         objects = run_tasks(runner, write, list(_pieces(rows, spilled_bytes(runner.slots))), _WRITING)
         rows.check_unchanged()
+        give_back()
         yield SpilledWaves(folder, objects)
     finally:
         store = folder.store

@@ -68,7 +68,7 @@ from lakeindex.stages.stage_input.staged_rows import (
     stage_rows,
 )
 from lakeindex.stages.stage_input.text_files import without_bad_values
-from lakeindex.tasks.memory_bound import MIB, bucket_bytes, current_bound, current_share, piece_bytes
+from lakeindex.tasks.memory_bound import MIB, bucket_bytes, current_bound, current_share, give_back, piece_bytes
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 from lakeindex.write.combine import ARRIVAL, Combined, combine
 from lakeindex.write.keys.key_generators import KeyGenerator, KeySpec, PartitionKind, first_problem
@@ -398,6 +398,7 @@ def _keyed_and_sorted(
         pieces = [piece for result, _ in done for piece in result.pieces]
         sorts = _sort_tasks(spec, facts, pieces, scatter.buckets, folder, runner.slots)
         sorts = [replace(task, addressed=there) for task in sorts]
+        give_back()
         results = run_tasks(runner, sort_bucket, sorts, "stage input: combine duplicates, sort")
     whole = [staged for _, staged in done if staged.chunks]
     whole.sort(key=lambda staged: staged.chunks[0].first)
