@@ -24,7 +24,7 @@ AUTHORITY = os.environ.get("LAKEINDEX_HIVE_CA", "")
 class HiveWorld:
     folder: Path
     hive: HiveCatalog
-    partitions: int = 600
+    partitions: int = int(os.environ.get("LAKEINDEX_HIVE_PARTITIONS", "600"))
 
     def catalog(self) -> HiveCatalog:
         empty(self.hive)
