@@ -27,12 +27,14 @@ def glue(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield boto3.client("glue", region_name="us-east-1")
 
 
-def dags(folder: Path, options: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+def dags(folder: Path, options: str, monkeypatch: pytest.MonkeyPatch, uri: str = "") -> Any:
     from airflow.dag_processing.dagbag import DagBag
 
     conf = folder / "conf"
     conf.mkdir()
-    (conf / "visits.yaml").write_text(f"uri: {folder}/visits\nexecution: local\ninput: {folder}/a.parquet\n{options}")
+    (conf / "visits.yaml").write_text(
+        f"uri: {uri or f'{folder}/visits'}\nexecution: local\ninput: {folder}/a.parquet\n{options}"
+    )
     (conf / "others.yaml").write_text(f"uri: {folder}/others\n")
     monkeypatch.setenv("LAKEINDEX_TABLES", str(conf))
     bag = DagBag(dag_folder=str(Path(__file__).resolve().parents[2] / "dags"))
@@ -92,3 +94,22 @@ def test_each_of_several_tables_has_its_own(tmp_path: Path, glue: Any, monkeypat
     [event] = asset_events("glue many.visits")
     assert event["uri"].endswith("/visits")
     assert event["instant"] == asset_events("visits")[-1]["instant"]
+
+
+def test_a_table_that_its_file_names_by_a_catalog(tmp_path: Path, glue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lakeindex.airflow.dags import take_step
+
+    options = {"lakeindex.sync": "glue", "hoodie.datasource.hive_sync.database": "named"}
+    create_table(tmp_path / "visits", ROWS.schema, key="id", partition="day").sync(options=options)
+    pq.write_table(ROWS, tmp_path / "a.parquet")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")  # no DAG file asks a catalog
+    every = dags(tmp_path, "", monkeypatch, uri="glue://named/visits")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", str(glue.meta.endpoint_url))
+    run = every["upsert_table"].test(run_conf={"table": "visits", "input": f"{tmp_path}/a.parquet"})
+    assert set(states(run).values()) == {"success"}
+    assert len([*(tmp_path / "visits").glob("*/*.parquet")]) == 2
+    assert (tmp_path / "visits.lakeindex").is_dir(), "run folders are beside the table"
+    assert asset_events("visits")[-1]["uri"] == f"{tmp_path}/visits"
+    run = every["upsert_tables"].test(run_conf={"tables": ["visits"]})
+    assert states(run)["table.upsert"] == "success"
+    assert take_step(tmp_path / "conf/visits.yaml", tmp_path, "clean")["table"] == "visits"

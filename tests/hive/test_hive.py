@@ -30,7 +30,7 @@ pytestmark = pytest.mark.hive
 def test_contract(story: Callable[[World], object], hive: HiveCatalog, place: str, tmp_path: Path):
     if story is very_many_partitions and place == PLACES.get("3.1.3"):
         pytest.skip("it counts our calls, which are the same in each release")
-    print(story(HiveWorld(tmp_path, hive)))  # of very many partitions: the requests
+    print(story(HiveWorld(tmp_path, hive)))  # noqa: T201 - requests for very many partitions, which -rP shows
 
 
 def test_doors(hive: HiveCatalog, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -344,7 +344,7 @@ def plan_run(table: TableConf, context: Mapping[str, Any], *, batch_id: str, may
     """
     from lakeindex.airflow import files
 
-    params = context["params"]
+    table, params = files.placed(table), context["params"]
     given = params.get("input")
     inputs = rendered(given.splitlines() if given else table.inputs, context)
     plan = make_plan(table, params, inputs, batch_id=batch_id)

@@ -198,7 +198,7 @@ def _wire(tables: Mapping[str, TableConf], root: Path) -> None:
         before, previous = previous, job
     summary = _summary_task()
     previous >> summary
-    if any(SYNC_OPTION in table.options for table in tables.values()):
+    if any(table.options.get(SYNC_OPTION, "").strip() for table in tables.values()):
         summary >> _sync_task()
 
 
@@ -479,9 +479,11 @@ def take_step(file: Path, root: Path, step: str) -> dict[str, Any]:
         LakeIndexError: the table's file is wrong, the table is refused or broken, another writer is at work, or the
             storage failed.
     """
-    from lakeindex.airflow.files import maintenance_step, table_is_there
+    from lakeindex.airflow.files import maintenance_step, placed, table_is_there
 
     table = load_table(file, root, os.environ)
-    if not table_is_there(table.uri):
+    if table_is_there(table.uri):
+        table = placed(table)
+    else:
         raise AirflowSkipException(f"there is no table at {table.uri} yet")
     return maintenance_step(table.uri, step, table.checkpoints, table.options)

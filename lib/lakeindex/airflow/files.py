@@ -10,12 +10,16 @@ import fnmatch
 import json
 import posixpath
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from lakeindex.airflow.tables import TableConf
+from lakeindex.catalogs.places import is_catalog_url, located
 from lakeindex.errors import ObjectNotFoundError, TableNotFoundError
 from lakeindex.model import MergeMode
+from lakeindex.pipeline import default_checkpoints
 from lakeindex.storage import open_storage
-from lakeindex.storage.paths import plain
+from lakeindex.storage.paths import absolute, plain
 from lakeindex.table.handle import Table
 
 if TYPE_CHECKING:
@@ -68,10 +72,22 @@ def merge_mode(uri: str) -> MergeMode | None:
     return table.properties.declared_merge_mode if table.binding is None else table.binding.merge_mode
 
 
+def placed(table: TableConf) -> TableConf:
+    """A table whose file names one of a catalog, with the place that the catalog says; others as they are.
+
+    Raises:
+        LakeIndexError: the catalog does not answer, or knows no such table.
+    """
+    if not is_catalog_url(table.uri):
+        return table
+    uri = plain(located(table.uri))
+    return replace(table, uri=uri, checkpoints=table.checkpoints or default_checkpoints(absolute(uri)))
+
+
 def table_is_there(uri: str) -> bool:
     """Whether there is a table, readable or not."""
     try:
-        Table.open(open_storage(uri))
+        Table.open(open_storage(located(uri)))
     except TableNotFoundError:
         return False
     return True

@@ -3,7 +3,8 @@
 ::
 
     title: Flights from New York, 2013        # shown in the trigger form; default: the name
-    uri: ${LAKE:-.demo/lake}/flights          # path or URL; ${NAME} and ${NAME:-default} from the environment
+    uri: ${LAKE:-.demo/lake}/flights          # path or URL; ${NAME} and ${NAME:-default} from the environment;
+                                              # or a table of a catalog: glue://database/table
     checkpoints: s3://bucket/runs             # default: <uri>.lakeindex, as on the command line
     create:                                   # arguments of `lakeindex create`; the DAGs do not need them
       key: [time_hour, carrier, flight]
@@ -36,6 +37,7 @@ from typing import Any, Final
 
 import yaml
 
+from lakeindex.catalogs.places import is_catalog_url
 from lakeindex.errors import OptionError, UsageError
 from lakeindex.options.parse import parse_options
 from lakeindex.pipeline import default_checkpoints
@@ -68,7 +70,11 @@ class SparkConf:
 
 @dataclass(frozen=True, slots=True)
 class TableConf:
-    """One table, as its YAML file says. ``uri`` and ``checkpoints`` are absolute; ``inputs`` are Jinja templates."""
+    """One table, as its YAML file says. ``uri`` and ``checkpoints`` are absolute; ``inputs`` are Jinja templates.
+
+    ``uri`` may name a table of a catalog: where it is, and without ``checkpoints`` they, is known when a task runs
+    (:func:`lakeindex.airflow.files.placed`).
+    """
 
     name: str
     title: str
@@ -235,8 +241,9 @@ def load_table(file: Path, root: Path, environ: Mapping[str, str]) -> TableConf:
     fields = _Fields(*_parsed(file), _TABLE_KEYS)
 
     def place(key: str, text: str) -> str:
+        expanded = _expand(key, text, environ, fields)
         try:
-            return _absolute(_expand(key, text, environ, fields), root)
+            return expanded if key == "uri" and is_catalog_url(expanded) else _absolute(expanded, root)
         except OptionError as error:
             raise fields.wrong(key, f"cannot be {text!r}", error.hint or error.message) from error
 
@@ -245,11 +252,12 @@ def load_table(file: Path, root: Path, environ: Mapping[str, str]) -> TableConf:
         raise fields.wrong("uri", "is missing", "give the table's folder, a path or a URL")
     uri = place("uri", uri)
     checkpoints = fields.text("checkpoints")
+    beside = "" if is_catalog_url(uri) else default_checkpoints(absolute(uri))
     return TableConf(
         name=file.stem,
         title=fields.text("title") or file.stem,
         uri=uri,
-        checkpoints=place("checkpoints", checkpoints) if checkpoints else default_checkpoints(absolute(uri)),
+        checkpoints=place("checkpoints", checkpoints) if checkpoints else beside,
         create=_create(fields),
         options=_options(fields, environ),
         max_quarantined=fields.whole("max_quarantined"),

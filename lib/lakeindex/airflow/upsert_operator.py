@@ -19,6 +19,7 @@ from lakeindex.airflow.operator import (
     reporting_failures,
 )
 from lakeindex.airflow.tables import LOCAL, SINGLE
+from lakeindex.catalogs.places import located
 from lakeindex.errors import UsageError
 from lakeindex.model import BATCH_OPERATIONS, Operation
 from lakeindex.options.parse import parse_options
@@ -55,7 +56,7 @@ class LakeIndexUpsertOperator(JobOperator):
     ...) are taken too.
 
     Args:
-        table: the table's folder, an absolute path or a URL.
+        table: the table's folder, an absolute path or a URL; or its name in a catalog, ``glue://database/table``.
         inputs: files, folders or ``*`` patterns, one or several.
         table_name: name of the table's asset, the same wherever the table is written; default: the folder's name.
         checkpoints: root of the run folders, for worker and driver; default: ``<table>.lakeindex``.
@@ -122,8 +123,9 @@ class LakeIndexUpsertOperator(JobOperator):
         Raises:
             UsageError: an argument or option is not valid.
         """
-        uri = plain(str(self.table), "/")
-        if uri != plain(str(self.table), "/elsewhere"):
+        table = located(str(self.table))
+        uri = plain(table, "/")
+        if uri != plain(table, "/elsewhere"):
             hint = "give an absolute path or a URL: the job runs in a folder of its own"
             raise self._wrong("table", str(self.table), hint)
         inputs = [self.inputs] if isinstance(self.inputs, str) else [str(place) for place in self.inputs or ()]

@@ -135,7 +135,7 @@ def sync(
     """
     from lakeindex.catalogs.syncing import sync_table
 
-    named = names_of(catalogs, "catalogs") or ()
+    named = names_of([catalogs] if isinstance(catalogs, str) else catalogs, "catalogs") or ()
     return sync_table(
         table.uri, parse_options(options or {}), catalogs=named, check=check, all_partitions=all_partitions
     )

@@ -94,12 +94,14 @@ class TableOperations:
         """How far the changes of a table are applied to this one: where the next feed begins.
 
         Args:
-            source: the path or URL of the table that the changes are of.
+            source: the path or URL of the table that the changes are of, or its name in a catalog.
 
         Returns:
             A point in time for ``changes(since=...)``; None: nothing of it is applied.
         """
-        return applied_until(self.uri, uri_text(source))
+        from lakeindex.catalogs.places import located
+
+        return applied_until(self.uri, located(uri_text(source)))
 
     @in_its_stores
     @names_of_arguments(RunArguments)

@@ -27,10 +27,12 @@ class CatalogUrl:
     """A place in a catalog.
 
     Attributes:
+        above: URL of the database.
         table: None: the whole database.
     """
 
     catalog: Catalog
+    above: str
     database: str
     table: str | None
 
@@ -45,7 +47,8 @@ class CatalogUrl:
             raise TableNotFoundError(
                 f"{self.kind} knows no table {self.database}.{self.table}",
                 culprit=f"{self.database}.{self.table}",
-                hint=f"`lakeindex tables {self.kind}://...` lists those of a database",
+                hint=f"`lakeindex tables {self.above}` lists those that it knows; a new table is created in its "
+                "folder, and then synced",
             )
         return found
 
@@ -83,7 +86,9 @@ def catalog_url(text: str) -> CatalogUrl:
         raise OptionError(
             f"{text!r} names no table of a catalog", culprit=text, hint=f"write {' or '.join(_FORMS[kind])}"
         )
-    return CatalogUrl(open_catalog(kind, options), named[0].lower(), named[1].lower() if len(named) > 1 else None)
+    above = f"{scheme}://{'/'.join(parts[: len(parts) - len(named) + 1])}"
+    table = named[1].lower() if len(named) > 1 else None
+    return CatalogUrl(open_catalog(kind, options), above, named[0].lower(), table)
 
 
 def located(place: str) -> str:

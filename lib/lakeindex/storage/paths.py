@@ -28,6 +28,7 @@ _INSTEAD: Final = {
         "abfss://container@account.dfs.core.windows.net/path, or az://container/path",
     ),
     **dict.fromkeys(("webhdfs", "swebhdfs", "viewfs"), "hdfs://namenode:port/path"),
+    **dict.fromkeys(("glue", "hive", "hives"), "the table's folder: what a catalog names is there already"),
     "dbfs": "the place behind it, such as s3://bucket/path; a cluster of Databricks mounts it at /dbfs/...",
     "http": "the store's own URL, such as s3://bucket/path, with AWS_ENDPOINT_URL",
     "https": "the store's own URL, such as s3://bucket/path or az://container/path",
