@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from lakeindex.catalogs.syncing import sync_after
 from lakeindex.commit.recovery import maintaining
 from lakeindex.commit.run_records import load_claim
 from lakeindex.commit.undo import request_service
@@ -77,9 +78,10 @@ def cluster_table(
         if isinstance(session, AlreadyDone):
             return replace(work.summary(opened.snapshot, (), started), instant=session.instant, notes=session.notes)
         try:
-            return work.run(session, identity, started, scheduled)
+            done = work.run(session, identity, started, scheduled)
         finally:
             session.close()
+    return replace(done, notes=done.notes + sync_after(uri, settings))
 
 
 def _schedule(opened: BoundTable, request: Request, runner: Runner, started: float, *, force: bool) -> ClusterSummary:

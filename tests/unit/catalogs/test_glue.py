@@ -267,6 +267,9 @@ def test_every_write_is_followed_by_a_sync(glue: GlueCatalog, tmp_path: Path):
         lambda: table.insert_overwrite_table(rows("g/oc"), options=options),
         lambda: table.rollback(newest_commit(table) or "", options=options),
         lambda: table.index_migrate("SIMPLE", options=options),
+        lambda: table.insert(rows("h/oc", "g/oc"), options=options),
+        lambda: table.insert(rows("i/oc"), options={**options, "hoodie.parquet.small.file.limit": "0"}),
+        lambda: table.cluster(options=options),
     )
     for number, write in enumerate(writes):
         done = write()
