@@ -8,6 +8,7 @@ from functools import cache
 
 from lakeindex.commit.services.archive import archive_table
 from lakeindex.commit.services.clean import clean_table
+from lakeindex.commit.services.restore import restore_table
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.commit.write_session import begin_write
 from lakeindex.errors import LakeIndexError
@@ -467,6 +468,13 @@ def rolling_one_back(storage: Storage, host: Host) -> object:
     """A person takes the newest commit back."""
     table = Table.open(storage)
     return rollback_instant(table, table.load_timeline().completed_writes[-1].time, CONFIG, host=host)
+
+
+def restoring(storage: Storage, host: Host) -> object:
+    """A person takes the table back to its second commit."""
+    table = Table.open(storage)
+    to = table.load_timeline().completed_writes[1].time
+    return restore_table(table, to, CONFIG, host=host)
 
 
 class TakenBackStory(ServiceStory):

@@ -39,6 +39,7 @@ from tests.model.stories import (
     bucket_story,
     cleaning,
     parquet_story,
+    restoring,
     rolling_back,
     rolling_one_back,
 )
@@ -81,6 +82,13 @@ STORIES: dict[str, Callable[[], Story]] = {
         {"operator": rolling_one_back}, OVERLAPPING[1:], gone_is_seen=False
     ),
     "taken back twice": lambda: TakenBackStory({"operator": rolling_one_back, "other": rolling_one_back}),
+    "restored beside a writer": lambda: TakenBackStory({"operator": restoring}, OVERLAPPING[1:]),
+    "restored by a process that is not seen to be gone": lambda: TakenBackStory(
+        {"operator": restoring}, OVERLAPPING[1:], gone_is_seen=False
+    ),
+    "restored twice": lambda: TakenBackStory({"operator": restoring, "other": restoring}),
+    "restored and rolled back": lambda: TakenBackStory({"operator": restoring, "other": rolling_one_back}),
+    "cleaned and restored": lambda: UndoneStory({"cleaner": cleaning, "operator": restoring}),
     **SHARED_STORIES,
     "upgraded meanwhile": lambda: ChangedTableStory("hoodie.table.version", "5"),
     "metadata table meanwhile": lambda: ChangedTableStory("hoodie.table.metadata.partitions", "expr_index_a,files"),

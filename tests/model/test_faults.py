@@ -15,7 +15,9 @@ from lakeindex.commit.services.metadata_service import (
     compact_metadata_table,
     drop_metadata_table,
 )
+from lakeindex.commit.services.restore import restore_table
 from lakeindex.commit.services.rollback import rollback_instant
+from lakeindex.commit.services.savepoints import create_savepoint, delete_savepoint, list_savepoints
 from lakeindex.errors import MetadataTableError, UsageError
 from lakeindex.format.java_properties import format_properties, parse_properties
 from lakeindex.metadata.metadata_table import FILES
@@ -25,7 +27,7 @@ from lakeindex.storage.memory import Fault, MemoryStorage
 from lakeindex.table.handle import Table
 from lakeindex.table.properties import metadata_table_of
 from lakeindex.timeline.timeline import Timeline
-from lakeindex.timeline.verdicts import Outcome, Verdict, decide
+from lakeindex.timeline.verdicts import Outcome, Verdict, decide, decisions, load_verdict
 from tests.model.buckets import Rescale, check_buckets, counts_of, group_id
 from tests.model.buckets import write as write_buckets
 from tests.model.harness import Operation, count_calls, fail_every_call
@@ -289,6 +291,90 @@ def table_with_history() -> dict[str, bytes]:
 HISTORY = [Batch(f"h{number}", {"a1": str(number)}) for number in range(3)]
 
 
+def restore_to(store: MemoryStorage, count: int) -> None:
+    """Restore to the n-th commit of the table."""
+    table = Table.open(store)
+    to = table.load_timeline().completed_writes[count - 1].time
+    restore_table(table, to, CONFIG, host=host())
+
+
+def check_restored(store: MemoryStorage) -> None:
+    """The batches that went are sent again; then there is what there was."""
+    timeline = Table.open(store).load_timeline()
+    assert not timeline.pending
+    assert len(timeline.completed_writes) == 2
+    assert live_rows(store)["a1"] == ["0"]
+    for batch in HISTORY[1:]:
+        upsert(store, batch, host("again"))
+    tidied(store)
+    check_table(store, [*HISTORY, JANITOR], BASE, {})
+    assert not [name for name in decisions(store) if (found := load_verdict(store, name)) and found.is_committed]
+
+
+RESTORE = Operation("restore", table_with_history, lambda store: restore_to(store, 2), check_restored)
+
+
+def check_undone_rescaling(store: MemoryStorage) -> None:
+    """Replaced file groups live again, with the number of buckets that was in force."""
+    check_rescaling_rolled_back(store)
+
+
+def rescaled_and_written() -> dict[str, bytes]:
+    store = MemoryStorage()
+    store.restore(rescaled_table())
+    write_buckets(store, FIRST_BATCH, host())
+    return store.snapshot()
+
+
+UNSCALE = Operation(
+    "restore before a rescaling", rescaled_and_written, lambda store: restore_to(store, 1), check_undone_rescaling
+)
+
+
+def keep_newest(store: MemoryStorage) -> None:
+    create_savepoint(Table.open(store), None, "me", "", CONFIG, host=host())
+
+
+def check_kept(store: MemoryStorage) -> None:
+    """A clean leaves what it names, and a restore brings it back."""
+    table = Table.open(store)
+    (kept,) = list_savepoints(table)
+    assert kept.savepoint is not None
+    assert sorted(kept.savepoint.files["p"]) == sorted(one.name for one in table.snapshot().base_files("p"))
+    upsert(store, BATCH, host("later"))
+    clean_table(table, 1, CONFIG, host=host("cleaner"))
+    restore_table(table, kept.time, CONFIG, host=host("operator"))
+    delete_savepoint(table, kept.time, CONFIG, host=host("operator"))
+    tidied(store)
+    check_table(store, [*HISTORY, JANITOR], BASE, {})
+
+
+def savepointed_table() -> dict[str, bytes]:
+    store = MemoryStorage()
+    store.restore(table_with_history())
+    keep_newest(store)
+    return store.snapshot()
+
+
+def delete_kept(store: MemoryStorage) -> None:
+    """As an operator: what is gone needs no more."""
+    table = Table.open(store)
+    for one in list_savepoints(table):  # what is left of one that was deleted in part, too
+        delete_savepoint(table, one.time, CONFIG, host=host())
+
+
+def check_deleted(store: MemoryStorage) -> None:
+    table = Table.open(store)
+    delete_kept(store)
+    assert not table.load_timeline().savepoints
+    clean_table(table, 1, CONFIG, host=host("cleaner"))
+    assert len([path for path in store.snapshot() if path.startswith(f"p/{file_id(0)}_")]) == 2
+
+
+KEEP = Operation("make a savepoint", table_with_history, keep_newest, check_kept)
+LET_GO = Operation("delete a savepoint", savepointed_table, delete_kept, check_deleted)
+
+
 def check_cleaned(store: MemoryStorage) -> None:
     """Nothing pending, only what two commits need; and the table goes on."""
     timeline = Table.open(store).load_timeline()
@@ -367,12 +453,15 @@ def check_metadata_archived(store: MemoryStorage) -> None:
 ARCHIVE_METADATA = Operation(
     "archive the metadata table", table_with_long_metadata_timeline, archive_metadata, check_metadata_archived
 )
-KEPT = tuple(kept(one) for one in (UPSERT, ROLLBACK, RESCALE, UNDO, CLEAN))
+KEPT = tuple(kept(one) for one in (UPSERT, ROLLBACK, RESCALE, UNDO, CLEAN, RESTORE))
 
 
 @pytest.mark.parametrize(
     "operation",
-    [UPSERT, *LOCKED, ROLLBACK, DROP, SWEEP, RESCALE, UNDO, CLEAN, ARCHIVE, BUILD, COMPACT, *KEPT],
+    [
+        *(UPSERT, *LOCKED, ROLLBACK, RESTORE, UNSCALE, KEEP, LET_GO, DROP, SWEEP, RESCALE, UNDO),
+        *(CLEAN, ARCHIVE, BUILD, COMPACT, *KEPT),
+    ],
     ids=lambda one: one.name,
 )
 def test_every_call_may_fail_in_every_way(operation: Operation) -> None:

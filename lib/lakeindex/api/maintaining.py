@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lakeindex.catalogs.syncing import SyncSummary
     from lakeindex.operations.repair_keys import KeysRepaired
     from lakeindex.operations.rescale_run import RescaleSummary
+    from lakeindex.operations.restore import RestoreSummary, Savepoints, SavepointSummary
     from lakeindex.tasks.progress_bars import ProgressChoice
 
 CatalogName: TypeAlias = Literal["glue", "hive"]
@@ -105,6 +106,93 @@ def repair_keys(
     chosen = ChosenRows(Change.REPAIR, "", "that their keys are stored more than once", (("keep", str(keep)),))
     request = Request.of(table.uri, Operation.DELETE, asked, chosen=chosen)
     return repairing.repair_keys(request.spec, request.runner, keep, request.done, dry_run=request.dry_run)
+
+
+@in_its_stores
+def savepoint_create(
+    table: LakeTable,
+    instant: str | None = None,
+    *,
+    comment: str = "",
+    force: bool = False,
+    options: Options | None = None,
+) -> SavepointSummary:
+    """Keep a commit, so that the table can be restored to it: no clean takes its files, and it is not archived, nor
+    anything newer, until the savepoint is deleted.
+
+    >>> orders.savepoint_create(comment="before the migration").action
+    'made'
+
+    Args:
+        instant: a completed write; default: the newest.
+        comment: why.
+        force: consider every pending instant of another writer dead.
+        options: ``hoodie.*`` and ``lakeindex.*`` options.
+
+    Raises:
+        UsageError: there is no such write.
+        TableUnsupportedError: files that the table had then were cleaned away.
+    """
+    from lakeindex.operations import restore as restoring
+
+    return restoring.savepoint_create(table.uri, instant, comment, parse_options(options or {}), force=force)
+
+
+@in_its_stores
+def savepoint_list(table: LakeTable) -> Savepoints:
+    """The savepoints of the table, oldest first; those of other writers, too."""
+    from lakeindex.operations import restore as restoring
+
+    return restoring.savepoint_list(table.uri)
+
+
+@in_its_stores
+def savepoint_delete(
+    table: LakeTable, instant: str, *, force: bool = False, options: Options | None = None
+) -> SavepointSummary:
+    """Let a commit be cleaned and archived as any other.
+
+    Args:
+        instant: the commit of the savepoint.
+        force: consider every pending instant of another writer dead.
+        options: ``hoodie.*`` and ``lakeindex.*`` options.
+
+    Raises:
+        UsageError: there is no such savepoint.
+    """
+    from lakeindex.operations import restore as restoring
+
+    return restoring.savepoint_delete(table.uri, instant, parse_options(options or {}), force=force)
+
+
+@in_its_stores
+def restore(
+    table: LakeTable,
+    to: str | None = None,
+    *,
+    before: str | None = None,
+    dry_run: bool = False,
+    force: bool = False,
+    options: Options | None = None,
+) -> RestoreSummary:
+    """Take the table back to a commit: all that was committed after it goes, in one step. Batches that went can be
+    sent again. A restore that was killed is carried to its end by the next write.
+
+    Args:
+        to: a completed write, savepointed or not; ``history()`` and ``savepoint_list()`` say which there are.
+        before: or the oldest write that goes, too: several commits are rolled back in one step.
+        dry_run: say which commits, files and rows would go, and do nothing.
+        force: consider every pending instant of another writer dead.
+        options: ``hoodie.*`` and ``lakeindex.*`` options.
+
+    Raises:
+        UsageError: there is no such write on the timeline, or none before it.
+        TableUnsupportedError: files of then were cleaned away, later commits were archived, or a savepoint keeps one.
+        ConflictError: another writer is in flight, or has written since the table was looked at; nothing was changed.
+    """
+    from lakeindex.operations import restore as restoring
+
+    return restoring.restore(table.uri, to, parse_options(options or {}), before=before, dry_run=dry_run, force=force)
 
 
 @in_its_stores

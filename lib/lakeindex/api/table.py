@@ -331,6 +331,10 @@ class LakeTable(TableOperations):
     compare = looking.compare
     rescale = maintaining.rescale
     repair_keys = maintaining.repair_keys
+    savepoint_create = maintaining.savepoint_create
+    savepoint_list = maintaining.savepoint_list
+    savepoint_delete = maintaining.savepoint_delete
+    restore = maintaining.restore
     sync = maintaining.sync
 
     @in_its_stores

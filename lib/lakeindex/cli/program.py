@@ -149,6 +149,7 @@ _COMMANDS: Final = {
     "lakeindex.cli.commands.maintain": (
         *("clean", "archive", "maintain", "sync", "rollback", "rescale", "cluster", "repair", "index", "metadata"),
     ),
+    "lakeindex.cli.commands.restore": ("savepoint", "restore"),
     "lakeindex.cli.commands.start": ("doctor", "dags", "demo"),
 }
 """The commands, by the module that has them under their names; a module is loaded with the first command of it."""

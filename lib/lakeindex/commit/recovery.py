@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Final
 
 from lakeindex.commit.ledger import LedgerEntry, forget_batch, is_announced, record_batch
+from lakeindex.commit.restoring import carry_out, finish_restores
 from lakeindex.commit.run_records import (
     Claim,
     claim_foreign,
@@ -201,7 +202,7 @@ def recover(context: WriteContext, lock: TableLock, own: str | None = None, *, a
     for time in inherited:
         standing = _settle(context, time)
         if standing is not None and standing.is_committed and standing.target:
-            take_back(context, standing)
+            execute(context, standing)
     timeline, claims = _settle_unclaimed(context, own, alone=alone or not context.shares_lock)
     others = [claim for claim in claims if claim.instant != own]
     for claim in others:
@@ -272,6 +273,14 @@ def abandon_instant(context: WriteContext, time: str) -> None:
     if decide(context.storage, _rolled_back(context, time)).is_committed:
         return
     roll_back(context, time, everywhere=False)
+
+
+def execute(context: WriteContext, decision: Verdict) -> None:
+    """Carry out what was decided about completed commits: a restore, or a rollback of the newest one."""
+    if decision.action == names.RESTORE and decision.commit is not None:
+        carry_out(context, decision.commit, decision.paths)
+    else:
+        take_back(context, decision)
 
 
 def take_back(context: WriteContext, decision: Verdict) -> RolledBack:
@@ -380,8 +389,11 @@ def _settle_unclaimed(context: WriteContext, own: str | None, *, alone: bool) ->
     timeline = context.table.load_timeline()
     timeline.check_known()
     check_zone(context, timeline)
+    restored = finish_restores(context, timeline)
+    if restored:
+        timeline = context.table.load_timeline()
     claims = load_claims(context.storage)
-    claimed, begun = {claim.instant for claim in claims}, False
+    claimed, begun = {claim.instant for claim in claims}, restored
     for instant in reversed(timeline.pending_writes):
         if instant.time == own or instant.time in claimed:
             continue

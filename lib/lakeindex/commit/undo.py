@@ -148,18 +148,14 @@ def roll_back(context: WriteContext, time: str, *, everywhere: bool) -> RolledBa
     if target is None and pending is None:
         undo_metadata(context, time)
         _delete_data(context, files)
-        _tidy(context, time)
+        tidy(context, time)
         return RolledBack(time, None, tuple(sorted(files)))
     action = pending.plan.action if pending is not None else target.action if target is not None else names.COMMIT
     started = context.host.clock.now_ms()
     own = pending.time if pending is not None else _request(context, timeline, time, action, files)
     settle_service(context, timeline, Instant(own, names.ROLLBACK, InstantState.INFLIGHT), b"")
-    told = announce_rollback(context, time, own, files)
-    _delete_completed(context, timeline, time, action)
-    sync_folders(context.storage, [timeline.layout.folder])  # a commit must not come back without its files
-    undo_metadata(context, time)
-    _delete_data(context, files)
-    _delete_pending(context, timeline, time, action)
+    told = announce_rollback(context, {time}, own, files)
+    take_away(context, timeline, time, action, files)
     deleted = (
         located(context.storage, files)
         if pending is None
@@ -169,8 +165,17 @@ def roll_back(context: WriteContext, time: str, *, everywhere: bool) -> RolledBa
     done = RollbackMetadata(own, time, action, deleted, {}, max(took, 0))
     completed = Instant(own, names.ROLLBACK, InstantState.COMPLETED)
     complete_service(context, timeline, completed, format_rollback_metadata(done), told)
-    _tidy(context, time)
+    tidy(context, time)
     return RolledBack(time, own, tuple(sorted(files)))
+
+
+def take_away(context: WriteContext, timeline: Timeline, time: str, action: str, files: Iterable[str]) -> None:
+    """Take a write and its files off the table, or what is left of it; tidying up comes after that."""
+    _delete_completed(context, timeline, time, action)
+    sync_folders(context.storage, [timeline.layout.folder])  # a commit must not come back without its files
+    undo_metadata(context, time)
+    _delete_data(context, files)
+    _delete_pending(context, timeline, time, action)
 
 
 def _write_at(timeline: Timeline, time: str) -> Instant | None:
@@ -237,7 +242,7 @@ def _delete_data(context: WriteContext, files: Iterable[str]) -> None:
     records.remove(context.storage, [one for path in sorted(files) for one in (path, crc_path(path))])
 
 
-def _tidy(context: WriteContext, time: str) -> None:
+def tidy(context: WriteContext, time: str) -> None:
     """The claim goes last: as long as it is there, recovery comes back here."""
     remove_markers(context.storage, time)
     forget_index_change(context.storage, time)

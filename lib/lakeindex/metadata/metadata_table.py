@@ -89,7 +89,7 @@ class MetadataTable:
         return self.version >= _NATIVE_LOGS
 
     def load_timeline(self) -> Timeline:
-        return Timeline.load(self.storage, self.layout)
+        return Timeline.listing(self.storage, self.layout)
 
     def folder(self, partition: str) -> str:
         """Folder of one of its partitions, relative to the table's."""

@@ -115,12 +115,16 @@ class MetadataView:
 
     @cached_property
     def _taking_effect(self) -> frozenset[str]:
-        """Pending rollbacks whose instant is not completed any more: what they say of it is true already."""
-        return frozenset(
+        """Pending rollbacks whose instant is not completed any more, and the restore that has begun: what they say is
+        true already.
+        """
+        rollbacks = frozenset(
             one.time
             for one in self.data.pending_rollbacks(self.table.storage)
             if one.plan.instant_time not in self.data.completed_write_times
         )
+        restore = self.data.restore_in_force
+        return rollbacks if restore is None else rollbacks | {restore[0]}
 
     @cached_property
     def _completed(self) -> frozenset[str]:

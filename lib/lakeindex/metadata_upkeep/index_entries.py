@@ -31,6 +31,7 @@ from lakeindex.files.footer_cache import rows_by_footer
 from lakeindex.files.key_columns import StoredColumns, read_record_keys
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
 from lakeindex.format.file_names import parse_base_file, parse_base_path
+from lakeindex.format.instants import comparable
 from lakeindex.metadata.metadata_changes import KeyRun, PartitionChange, is_partitioned
 from lakeindex.metadata.metadata_keys import group_numbers
 from lakeindex.metadata.metadata_records import Record
@@ -100,19 +101,19 @@ def _kept_keys(
 
 
 def returned_keys(storage: Storage, before: Snapshot, paths: Iterable[str], *, everywhere: bool) -> list[MovedKeys]:
-    """Where the keys of a commit are once it is taken back.
+    """Where the keys of commits are once they are taken back.
 
     Args:
-        storage: the table's folder, in which the commit's files still are.
-        everywhere: the commit replaced file groups, and nothing says which any more: every key is put where it is.
+        storage: the table's folder, in which the commits' files still are.
+        everywhere: a commit replaced file groups, and nothing says which any more: every key is put where it is.
 
     Raises:
         TableCorruptError: a file cannot be read.
     """
     wanted = frozenset(paths)
-    listed = [
-        file for file in base_files_in(storage, {path.rpartition("/")[0] for path in wanted}) if file.path in wanted
-    ]
+    there = base_files_in(storage, {path.rpartition("/")[0] for path in wanted})
+    slices = sorted((file for file in there if file.path in wanted), key=lambda one: comparable(one.instant_time))
+    listed = {(file.partition_path, file.file_id): file for file in slices}.values()  # of each group the newest counts
     live = {(file.partition_path, file.file_id): file for file in before.base_files_all()}
 
     def find(file: BaseFile) -> MovedKeys:

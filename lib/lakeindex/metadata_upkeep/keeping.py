@@ -12,7 +12,7 @@ files: whoever finishes the action of a writer that died finds the same.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -115,23 +115,24 @@ def change_of_gone(view: MetadataView, files: Mapping[str, Sequence[str]]) -> Me
 def change_of_undone(
     view: MetadataView,
     properties: TableProperties,
-    time: str,
+    times: Collection[str],
     paths: Iterable[str],
     returned: frozenset[str] | None,
     keys: KeyScope = KeyScope.TABLE,
 ) -> MetadataChange:
-    """What the roll-back of an instant changes that a compaction has taken in; its files are still there.
+    """What the roll-back of instants changes that a compaction has taken in; their files are still there.
 
     Args:
-        returned: partitions in which it replaced file groups, which are live again; None if that is not known.
+        returned: partitions in which they replaced file groups, which are live again; None if that is not known.
 
     Raises:
         TableCorruptError: a file cannot be read.
     """
     listed = frozenset(paths)
     gone = names_by_partition(listed)
-    others = [one for one in view.data.pending_writes if one.time != time]
-    replaced = any(names.completed_action(one.action) == names.REPLACE_COMMIT for one in view.data.find(time))
+    others = [one for one in view.data.pending_writes if one.time not in times]
+    found = (one for time in times for one in view.data.find(time))
+    replaced = any(names.completed_action(one.action) == names.REPLACE_COMMIT for one in found)
     if returned is None:
         returned = view.listing().partitions if replaced else frozenset()
     touched: dict[str, frozenset[str]] = dict.fromkeys((*gone, *returned), frozenset())
@@ -307,21 +308,22 @@ def keep_deletion(context: WriteContext, time: str, paths: Iterable[str]) -> str
     return _keep(view, time, prepare, _delta_completion(context, view))
 
 
-def announce_rollback(context: WriteContext, time: str, rollback: str, paths: Iterable[str]) -> str | None:
-    """Write the delta commit of a rollback of what stands in base files of the metadata table: where keys are again,
-    and which files are gone. It counts as soon as the instant is not completed any more, so that no reader meets the
-    table without the commit and the metadata table with it.
+def announce_rollback(context: WriteContext, times: Collection[str], rollback: str, paths: Iterable[str]) -> str | None:
+    """Write the delta commit of a rollback, or a restore, of what stands in base files of the metadata table: where
+    keys are again, and which files are gone. It counts as soon as the instants are not completed any more, so that no
+    reader meets the table without the commits and the metadata table with them.
 
     Args:
-        time: the instant that is rolled back. It may be completed still.
+        times: the instants that are rolled back. They may be completed still.
+        rollback: the instant of the rollback or restore.
 
     Returns:
         When the delta commit was completed, if there is one; None in timeline layout 1.
     """
     view = metadata_view(context)
-    if view is None or not (view.timeline.find(rollback) or delta_commit.is_taken_in(view, time)):
+    if view is None or not (view.timeline.find(rollback) or is_taken_in(view, times)):
         return None
-    after = MetadataView(view.table, view.timeline, view.data.without_completed(time))
+    after = MetadataView(view.table, view.timeline, view.data.without_completed(times))
     properties = context.table.properties
     return _keep(
         view,
@@ -329,7 +331,7 @@ def announce_rollback(context: WriteContext, time: str, rollback: str, paths: It
         lambda: delta_commit.prepare(
             view,
             rollback,
-            change_of_undone(after, properties, time, paths, _replaced_in(view, time), _decided_scope(context, view)),
+            change_of_undone(after, properties, times, paths, _replaced_in(view, times), _decided_scope(context, view)),
         ),
         _delta_completion(context, view),
     )
@@ -347,12 +349,18 @@ def _decided_scope(context: WriteContext, view: MetadataView) -> KeyScope:
     return KeyScope.PARTITION_DECIDED if _keys_recur(context, view) else KeyScope.TABLE
 
 
-def _replaced_in(view: MetadataView, time: str) -> frozenset[str] | None:
-    """Partitions in which an instant replaced file groups; None if its commit is not there any more to say it."""
-    instant = next((one for one in view.data.completed_writes if one.time == time), None)
-    if instant is None:
+def is_taken_in(view: MetadataView, times: Iterable[str]) -> bool:
+    """Whether base files of the metadata table say already what one of some writes changed."""
+    return any(delta_commit.is_taken_in(view, time) for time in times)
+
+
+def _replaced_in(view: MetadataView, times: Collection[str]) -> frozenset[str] | None:
+    """Partitions in which instants replaced file groups; None if a commit is not there any more to say it."""
+    commits = [one for one in view.data.completed_writes if one.time in times]
+    if len(commits) < len(times):
         return None
-    return frozenset(partition for partition, _ in view.data.commit_metadata(view.table.storage, instant).replaced())
+    replaced = (view.data.commit_metadata(view.table.storage, one).replaced() for one in commits)
+    return frozenset(partition for groups in replaced for partition, _ in groups)
 
 
 def undo(context: WriteContext, time: str) -> None:

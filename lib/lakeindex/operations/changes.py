@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from lakeindex.commit.ledger import find_batch
 from lakeindex.errors import InputError, ObjectNotFoundError, UsageError, first_line
 from lakeindex.files.file_system_view import Snapshot
-from lakeindex.format.instants import comparable
+from lakeindex.format.instants import RESTORE, comparable
 from lakeindex.hashing.arrow import RowNumbers, plain_strings
 from lakeindex.model import BaseFile, Group
 from lakeindex.operations.consistent_read import read_consistently, streamed
@@ -300,6 +300,8 @@ def resolved(uri: str, request: ChangesRequest) -> tuple[str | None, str | None]
     def points(table: Table, timeline: Timeline) -> tuple[str | None, str | None]:
         check_meta_columns(table, "changes")
         since = None if request.since is None else named_point(table, timeline, request.since, "since")
+        if since is not None:
+            _check_not_restored(timeline, request.since or since, since)
         if request.until is None:
             return since, newest_completed(timeline)
         until = named_point(table, timeline, request.until, "until")
@@ -312,6 +314,28 @@ def resolved(uri: str, request: ChangesRequest) -> tuple[str | None, str | None]
         return since, until
 
     return read_consistently(uri, points)
+
+
+def _check_not_restored(timeline: Timeline, text: str, since: str) -> None:
+    """Refuse to go on from a state that a restore has taken back: who has it has rows that no change takes away again.
+
+    Raises:
+        UsageError: a commit of then went.
+    """
+    for one in timeline.instants:
+        plan = timeline.restore_plan(one.time) if one.action == RESTORE else None
+        if plan is None or comparable(one.time) <= comparable(since):
+            continue  # it was restored before
+        gone = [time for time, _ in plan.instants if comparable(time) <= comparable(since)]
+        has_begun = one.is_completed or timeline.restore_in_force == (one.time, plan)
+        for time in gone[:has_begun]:
+            raise UsageError(
+                f"since cannot be {text!r}: commit {time}, which the table had then, was taken away by restore "
+                f"{one.time}",
+                culprit=text,
+                hint=f"take the copy back to {plan.to}, or read the table anew; changes since {plan.to} are what was "
+                "committed after the restore",
+            )
 
 
 def plan_changes(uri: str, request: ChangesRequest) -> ChangesPlan:

@@ -71,7 +71,13 @@ from lakeindex.table.properties import metadata_table_of
 from lakeindex.table.stored_keys import sample_rows
 from lakeindex.table.table_columns import check_written, table_schema
 from lakeindex.tasks.runner import Runner, Threads, run_tasks
-from lakeindex.timeline.avro_instants import parse_clean_metadata, parse_rollback_metadata, parse_savepoint
+from lakeindex.timeline.avro_instants import (
+    parse_clean_metadata,
+    parse_restore,
+    parse_rollback_metadata,
+    parse_savepoint,
+    parse_undone,
+)
 from lakeindex.timeline.records import read_filled
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import BATCH_KEY
@@ -95,7 +101,9 @@ _PARSERS: Final[dict[str, Callable[[bytes, str], object]]] = {
     instants.ROLLBACK: parse_rollback_metadata,
     instants.CLEAN: parse_clean_metadata,
     instants.SAVEPOINT: parse_savepoint,
+    instants.RESTORE: parse_restore,
 }
+_UNDOING: Final = {instants.ROLLBACK: parse_undone, instants.RESTORE: parse_restore}
 
 
 @dataclass(frozen=True)
@@ -255,30 +263,39 @@ def _check_schema(timeline: Timeline, commits: Commits) -> Iterator[Violation]:
 
 def _check_rollbacks(table: Table, timeline: Timeline) -> Iterator[Violation]:
     for one in timeline.completed:
-        if one.action != instants.ROLLBACK:
+        if one.action not in _UNDOING:
             continue
         path = timeline.path(one)
         try:
-            rollback = read_filled(table.storage, path, parse_rollback_metadata)
+            undone = read_filled(table.storage, path, _UNDOING[one.action])
         except (TableCorruptError, ObjectNotFoundError):
             continue  # reported with the instants
-        left = [
-            found
-            for found in timeline.find(rollback.instant_time)
-            if found.action != instants.SAVEPOINT and not is_clustering(table.storage, timeline, found)
-        ]  # Hudi rolls back what was done of a clustering, and goes on under the same instant
-        if left:
-            yield Violation(
-                Broken.ROLLBACK,
-                rollback.instant_time,
-                f"{left[0].action} {rollback.instant_time} was rolled back by {one.time} and is still on the timeline",
-                f"delete its files in {timeline.layout.folder}",
-            )
+        for gone in sorted(undone.instants):
+            left = [
+                found
+                for found in timeline.find(gone)
+                if found.action != instants.SAVEPOINT and not is_clustering(table.storage, timeline, found)
+            ]  # Hudi rolls back what was done of a clustering, and goes on under the same instant
+            if left:
+                yield Violation(
+                    Broken.ROLLBACK,
+                    gone,
+                    f"{left[0].action} {gone} was rolled back by {one.time} and is still on the timeline",
+                    f"delete its files in {timeline.layout.folder}",
+                )
 
 
 def _timeline_notes(timeline: Timeline) -> Iterator[str]:
     for action in sorted({one.action for one in timeline.instants} - instants.ACTIONS):
         yield f"instants of the unknown action {action!r} are on the timeline; they were not looked into"
+    for one in timeline.pending:
+        if one.action == instants.RESTORE:
+            yield f"restore {one.time} is {one.state}, not completed: the next write carries it to its end"
+        elif one.action == instants.SAVEPOINT:
+            yield (
+                f"savepoint {one.time} is not completed: it keeps no file, and cleaning and archiving stop before it; "
+                f"`lakeindex savepoint create TABLE --instant {one.time}` completes it, `delete` takes it away"
+            )
     last = timeline.last_completed_write_time
     for one in timeline.pending_writes:
         note = f"{one.action} {one.time} is {one.state}, not completed: a writer is at work, or was killed"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lakeindex.operations.migrate_index import IndexMigrated
     from lakeindex.operations.repair_keys import KeysRepaired
     from lakeindex.operations.rescale_run import RescaleSummary
+    from lakeindex.operations.restore import RestoreSummary, Savepoints, SavepointSummary
     from lakeindex.operations.rows.get import GetResult
     from lakeindex.operations.rows.scan import ReadSummary
     from lakeindex.operations.table_services import ArchiveSummary, CleanSummary, RollbackSummary
@@ -193,7 +194,10 @@ def show_instants(console: Screen, instants: Sequence[HistoryEntry]) -> None:
 
 
 def _target(entry: HistoryEntry) -> str:
-    return f"of {entry.target}" if entry.target else ""
+    if entry.undone is not None:
+        gone = f"without {', '.join(entry.undone)}" if entry.undone else ""
+        return f"to {entry.target} {gone}".strip() if entry.target else gone
+    return entry.comment or (f"of {entry.target}" if entry.target else "")
 
 
 def show_check(console: Screen, report: CheckReport) -> None:
@@ -325,6 +329,48 @@ def show_rollback(console: Screen, summary: RollbackSummary) -> None:
         + f"; {_count(len(summary.files_deleted))} files deleted; the newest commit is {summary.last_commit or 'none'}"
     )
     show_notes(console, summary.notes)
+
+
+def show_restore(console: Screen, summary: RestoreSummary) -> None:
+    if not summary.commits:
+        console.print(f"{escape(summary.table)} is as of {summary.to}: nothing was committed after it")
+        show_notes(console, summary.notes)
+        return
+    grid = Grid.of("commit that goes", "operation", "batch", "inserts", "updates", "deletes", text=3, folded=("batch",))
+    for one in summary.commits:
+        counts = (_count(count) for count in (one.inserts, one.updates, one.deletes))
+        grid.add_row(one.instant, escape(one.operation or ""), escape(one.batch_id or ""), *counts)
+    console.print(grid)
+    console.print(
+        f"{_count(summary.rows_before)} rows - {_count(summary.rows_gone)} in files that go + "
+        f"{_count(summary.rows_back)} in {_count(summary.files_back)} files that are live again = "
+        f"{_count(summary.rows_after)} rows"
+    )
+    verb = "would take" if summary.dry_run else "took"
+    console.print(
+        f"{verb} {escape(summary.table)} back to {summary.to}"
+        + (f" with restore {summary.instant}" if summary.instant else "")
+        + f"; {_count(len(summary.commits))} commits and {_count(len(summary.files_deleted))} files, "
+        f"{human_bytes(summary.bytes_deleted)}, {'would go' if summary.dry_run else 'went'}"
+    )
+    show_notes(console, summary.notes)
+
+
+def show_savepoint(console: Screen, summary: SavepointSummary) -> None:
+    one = summary.savepoint
+    what = {"made": "keeps", "there": "has been keeping", "deleted": "is deleted; it kept"}[summary.action]
+    console.print(f"savepoint {one.instant} {what} {_count(one.files)} files")
+
+
+def show_savepoints(console: Screen, found: Savepoints) -> None:
+    if not found.savepoints:
+        console.print(f"{escape(found.table)} has no savepoints")
+        return
+    grid = Grid.of("commit", "made", "by", "files", "comment", text=3, folded=("comment",))
+    for one in found.savepoints:
+        made = one.made_at or "cut short: make or delete it again"
+        grid.add_row(one.instant, made, escape(one.user or ""), _count(one.files), escape(one.comment or ""))
+    console.print(grid)
 
 
 def show_clean(console: Screen, summary: CleanSummary) -> None:

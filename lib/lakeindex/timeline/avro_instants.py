@@ -1,6 +1,7 @@
-"""Timeline files that are Avro containers: rollback, clean, savepoint, requested replace, and commits of layout 2.
+"""Timeline files that are Avro containers: rollback, restore, clean, savepoint, requested replace, and commits of
+layout 2.
 
-What we write (the files of rollbacks and cleans, the requested replace) uses the schemas of
+What we write (the files of rollbacks, restores, cleans and savepoints, the requested replace) uses the schemas of
 :mod:`lakeindex.timeline.avro_schemas`; what we read is decoded by the writer's own schema, so that newer
 releases may add fields.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
@@ -26,8 +27,11 @@ from lakeindex.timeline.avro_schemas import (
     COMMIT_METADATA,
     REPLACE_COMMIT_METADATA,
     REQUESTED_REPLACE,
+    RESTORE_METADATA,
+    RESTORE_PLAN,
     ROLLBACK_METADATA,
     ROLLBACK_PLAN,
+    SAVEPOINT_METADATA,
     check_bounded,
 )
 
@@ -157,6 +161,19 @@ class ClusteringGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class RestorePlan:
+    """Content of ``<instant>.restore.requested``.
+
+    Attributes:
+        to: the instant that is restored to; empty where an old release did not say.
+        instants: time and action of the writes that go, in the order in which they go.
+    """
+
+    to: str
+    instants: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RequestedReplace:
     """Content of ``<instant>.replacecommit.requested`` (and ``.clustering.requested``).
 
@@ -241,7 +258,7 @@ def format_rollback_plan(plan: RollbackPlan) -> bytes:
         for partition, locations in plan.files.items()
         for location in locations
     ]
-    instant = {"commitTime": plan.instant_time, "action": plan.action}
+    instant = _instant_record(plan.instant_time, plan.action)
     return format_avro(ROLLBACK_PLAN, {"instantToRollback": instant, "RollbackRequests": requests, "version": 1})
 
 
@@ -261,6 +278,10 @@ def parse_rollback_plan(data: bytes, source: str) -> RollbackPlan:
 
 def format_rollback_metadata(metadata: RollbackMetadata) -> bytes:
     """Bytes of ``<instant>.rollback``."""
+    return format_avro(ROLLBACK_METADATA, _rollback_record(metadata))
+
+
+def _rollback_record(metadata: RollbackMetadata) -> dict[str, object]:
     partitions = {
         partition: {
             "partitionPath": partition,
@@ -271,18 +292,19 @@ def format_rollback_metadata(metadata: RollbackMetadata) -> bytes:
         }
         for partition in sorted({*metadata.deleted, *metadata.failed})
     }
-    return format_avro(
-        ROLLBACK_METADATA,
-        {
-            "startRollbackTime": metadata.start_time,
-            "timeTakenInMillis": metadata.millis,
-            "totalFilesDeleted": sum(len(files) for files in metadata.deleted.values()),
-            "commitsRollback": [metadata.instant_time],
-            "partitionMetadata": partitions,
-            "version": 1,
-            "instantsRollback": [{"commitTime": metadata.instant_time, "action": metadata.action}],
-        },
-    )
+    return {
+        "startRollbackTime": metadata.start_time,
+        "timeTakenInMillis": metadata.millis,
+        "totalFilesDeleted": sum(len(files) for files in metadata.deleted.values()),
+        "commitsRollback": [metadata.instant_time],
+        "partitionMetadata": partitions,
+        "version": 1,
+        "instantsRollback": [_instant_record(metadata.instant_time, metadata.action)],
+    }
+
+
+def _instant_record(time: str, action: str) -> dict[str, str]:
+    return {"commitTime": time, "action": action}
 
 
 def parse_rollback_metadata(data: bytes, source: str) -> RollbackMetadata:
@@ -306,6 +328,45 @@ def parse_rollback_metadata(data: bytes, source: str) -> RollbackMetadata:
 def parse_undone(data: bytes, source: str) -> Undone:
     """What a completed ``<instant>.rollback`` has taken back. Raises: TableCorruptError."""
     return _parse(data, source, undone_by_rollback)
+
+
+def format_restore_plan(plan: RestorePlan) -> bytes:
+    """Bytes of ``<instant>.restore.requested``, as version 2 of Hudi's plan; equal values give equal bytes."""
+    instants = [_instant_record(*one) for one in plan.instants]
+    return format_avro(
+        RESTORE_PLAN, {"instantsToRollback": instants, "version": 2, "savepointToRestoreTimestamp": plan.to}
+    )
+
+
+def parse_restore_plan(data: bytes, source: str) -> RestorePlan:
+    """Read ``<instant>.restore.requested``. Raises: TableCorruptError."""
+
+    def build(record: Record) -> RestorePlan:
+        instants = tuple((one["commitTime"], one["action"]) for one in record["instantsToRollback"])
+        return RestorePlan(record.get("savepointToRestoreTimestamp") or "", instants)
+
+    return _parse(data, source, build)
+
+
+def format_restore_metadata(start_time: str, rollbacks: Sequence[RollbackMetadata], millis: int) -> bytes:
+    """Bytes of ``<instant>.restore``.
+
+    Args:
+        start_time: the restore's own instant.
+        rollbacks: what was taken back, in that order.
+        millis: how long it took.
+    """
+    return format_avro(
+        RESTORE_METADATA,
+        {
+            "startRestoreTime": start_time,
+            "timeTakenInMillis": millis,
+            "instantsToRollback": [one.instant_time for one in rollbacks],
+            "hoodieRestoreMetadata": {one.instant_time: [_rollback_record(one)] for one in rollbacks},
+            "version": 1,
+            "restoreInstantInfo": [_instant_record(one.instant_time, one.action) for one in rollbacks],
+        },
+    )
 
 
 def parse_restore(data: bytes, source: str) -> Undone:
@@ -459,6 +520,24 @@ def parse_clean_metadata(data: bytes, source: str) -> CleanMetadata:
         )
 
     return _parse(data, source, build)
+
+
+def format_savepoint(savepoint: Savepoint) -> bytes:
+    """Bytes of ``<instant>.savepoint``."""
+    partitions = {
+        partition: {"partitionPath": partition, "savepointDataFile": list(names)}
+        for partition, names in savepoint.files.items()
+    }
+    return format_avro(
+        SAVEPOINT_METADATA,
+        {
+            "savepointedBy": savepoint.user,
+            "savepointedAt": savepoint.made_ms,
+            "comments": savepoint.comments,
+            "partitionMetadata": partitions,
+            "version": 1,
+        },
+    )
 
 
 def parse_savepoint(data: bytes, source: str) -> Savepoint:

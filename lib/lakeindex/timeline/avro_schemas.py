@@ -89,6 +89,45 @@ ROLLBACK_METADATA: Final = _record(
     {"name": "instantsRollback", "type": {**_array(_INSTANT_INFO), "default": []}, "default": []},
 )
 
+SAVEPOINT_METADATA: Final = _record(
+    "HoodieSavepointMetadata",
+    _field("savepointedBy", _TEXT),
+    _field("savepointedAt", "long"),
+    _field("comments", _TEXT),
+    _field(
+        "partitionMetadata",
+        _map(
+            _record(
+                "HoodieSavepointPartitionMetadata",
+                _field("partitionPath", _TEXT),
+                _field("savepointDataFile", _array(_TEXT)),
+            )
+        ),
+    ),
+    _VERSION,
+)
+
+RESTORE_PLAN: Final = _record(
+    "HoodieRestorePlan",
+    {"name": "instantsToRollback", "type": {**_array(_INSTANT_INFO), "default": []}, "default": []},
+    {**_VERSION, "default": 2},
+    _nullable("savepointToRestoreTimestamp", _TEXT),
+)
+
+RESTORE_METADATA: Final = _record(
+    "HoodieRestoreMetadata",
+    _field("startRestoreTime", _TEXT),
+    _field("timeTakenInMillis", "long"),
+    _field("instantsToRollback", _array(_TEXT)),
+    _field("hoodieRestoreMetadata", _map(_array(_optional(ROLLBACK_METADATA)))),
+    _VERSION,
+    {
+        "name": "restoreInstantInfo",
+        "type": {**_array(_PACKAGE + "HoodieInstantInfo"), "default": []},
+        "default": [],
+    },
+)
+
 _SLICE_INFO: Final = _record(
     "HoodieSliceInfo",
     _nullable("dataFilePath", _TEXT),

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -40,10 +40,12 @@ from lakeindex.timeline import records
 from lakeindex.timeline.archived_timeline import ArchivedTimeline, load_archived_timeline
 from lakeindex.timeline.avro_instants import (
     OWN_SYNC_MARKER,
+    RestorePlan,
     RollbackPlan,
     Undone,
     parse_requested_replace,
     parse_restore,
+    parse_restore_plan,
     parse_rollback_plan,
     parse_undone,
 )
@@ -168,7 +170,14 @@ class Timeline:
 
     @staticmethod
     def load(storage: Storage, layout: TimelineLayout) -> Timeline:
-        """List the timeline of the table in a folder."""
+        """The timeline of the table in a folder. The writes that a restore takes away are pending from the moment on
+        in which it began, so that readers see the table before it or after it, and nothing in between.
+        """
+        return Timeline.listing(storage, layout).restored()
+
+    @staticmethod
+    def listing(storage: Storage, layout: TimelineLayout) -> Timeline:
+        """The same as it is listed, while a restore is under way, too."""
         return Timeline(layout, _named(list_names(storage, layout.folder)), storage)
 
     @staticmethod
@@ -217,10 +226,52 @@ class Timeline:
                 found.append(PendingRollback(one.time, plan, OWN_SYNC_MARKER in data))
         return found
 
-    def without_completed(self, time: str) -> Timeline:
-        """The timeline as it will be once the writes of an instant are not completed any more."""
-        gone = {one for one in self.completed_writes if one.time == time}
+    def without_completed(self, times: Collection[str]) -> Timeline:
+        """The timeline as it will be once the writes of some instants are not completed any more."""
+        gone = {one for one in self.completed_writes if one.time in times}
         return Timeline.of(self.layout, (one for one in self.files if one not in gone), self.storage)
+
+    def restored(self) -> Timeline:
+        """The timeline as it is for readers: without what the restore that is under way takes away."""
+        found = self.restore_in_force
+        if found is None:
+            return self
+        going = {time for time, _ in found[1].instants}
+        files = (
+            Instant(one.time, one.action, InstantState.INFLIGHT)
+            if one.is_completed and one.action in names.WRITE_ACTIONS and one.time in going
+            else one
+            for one in self.files
+        )
+        return Timeline.of(self.layout, files, self.storage)
+
+    @cached_property
+    def restore_in_force(self) -> tuple[str, RestorePlan] | None:
+        """The restore that has begun, and its plan; None if there is none.
+
+        One that was left, and which somebody has written after since, is over: what is there counts.
+        """
+        for one in reversed(self.pending):
+            if one.action == names.RESTORE and one.state is InstantState.INFLIGHT:
+                plan = self.restore_plan(one.time)
+                if plan is not None and not self.written_since(one.time, plan):
+                    return one.time, plan
+        return None
+
+    def restore_plan(self, time: str) -> RestorePlan | None:
+        """What a restore takes away; None if its plan is not there or cannot be read."""
+        if self.storage is None:
+            return None
+        path = self.path(Instant(time, names.RESTORE, InstantState.REQUESTED))
+        try:
+            return records.read_filled(self.storage, path, parse_restore_plan)
+        except (ObjectNotFoundError, TableCorruptError):
+            return None
+
+    def written_since(self, time: str, plan: RestorePlan) -> bool:
+        """Whether a write was completed that is newer than a restore, and that it does not take away."""
+        going = {one for one, _ in plan.instants}
+        return any(comparable(one.time) > comparable(time) and one.time not in going for one in self.completed_writes)
 
     @property
     def completed_write_times(self) -> frozenset[str]:

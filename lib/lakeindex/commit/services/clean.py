@@ -137,7 +137,7 @@ def plan_clean(table: Table, keep_commits: int) -> CleaningPlan:
     partitions = dict.fromkeys(one.file.partition_path for one in told)
     found = (one for partition in partitions for one in superseded_in(there, partition))
     old = [one.file for one in found if _is_before(one.by, earliest.time)]
-    saved = _saved_files(table, snapshot.timeline)
+    saved = saved_names(table, snapshot.timeline)
     going = tuple(file for file in old if file.path not in saved)
     return CleaningPlan(earliest, going, len(old) - len(going))
 
@@ -190,11 +190,15 @@ def _superseded_in(partition: str, files: PartitionFiles, replaced: Mapping[Grou
     return sorted(found, key=lambda one: one.file.path)
 
 
-def _saved_files(table: Table, timeline: Timeline) -> frozenset[str]:
-    """Paths of all files that a savepoint names."""
+def saved_names(table: Table, timeline: Timeline, time: str | None = None) -> frozenset[str]:
+    """Paths of all files that a savepoint names.
+
+    Args:
+        time: only the savepoint of this commit.
+    """
     saved: set[str] = set()
     for one in timeline.completed:
-        if one.action == names.SAVEPOINT:
+        if one.action == names.SAVEPOINT and time in (None, one.time):
             path = timeline.path(one)
             savepoint = records.read_filled(table.storage, path, parse_savepoint)
             saved |= {_joined(partition, name) for partition, files in savepoint.files.items() for name in files}
@@ -234,7 +238,7 @@ def _finish(context: WriteContext, lock: TableLock, timeline: Timeline, time: st
     lock.check()
     snapshot = context.table.listed_snapshot()
     old = {one.file.path for partition in plan.files for one in superseded_in(snapshot, partition)}
-    old -= _saved_files(context.table, snapshot.timeline)
+    old -= saved_names(context.table, snapshot.timeline)
     _carry_out(context, timeline, time, plan, [one for one in _planned(plan) if one in old], data)
     return True
 

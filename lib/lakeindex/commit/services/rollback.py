@@ -96,14 +96,17 @@ def _target(timeline: Timeline, time: str) -> Instant:
 def _check_removable(table: Table, timeline: Timeline, target: Instant) -> None:
     if target.time in timeline.savepoints:
         raise TableUnsupportedError(
-            f"instant {target.time} is savepointed", culprit=target.time, hint="delete the savepoint with Hudi first"
+            f"instant {target.time} is savepointed",
+            culprit=target.time,
+            hint=f"delete the savepoint first: `lakeindex savepoint delete TABLE {target.time}`",
         )
     newest = timeline.completed_writes[-1]
     if newest.time != target.time:
         raise UsageError(
             f"instant {target.time} is not the newest: {newest.time} was built on it",
             culprit=target.time,
-            hint=f"roll back {newest.time} first",
+            hint=f"roll back {newest.time} first, or all of them in one step: "
+            f"`lakeindex restore TABLE --before {target.time}`",
         )
     _check_not_last(table, timeline, target)
 

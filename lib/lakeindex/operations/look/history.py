@@ -17,6 +17,7 @@ from lakeindex.table.handle import Table
 from lakeindex.timeline.avro_instants import (
     parse_clean_metadata,
     parse_requested_replace,
+    parse_restore,
     parse_rollback_metadata,
     parse_rollback_plan,
     parse_savepoint,
@@ -55,7 +56,9 @@ class HistoryEntry(JsonResult):
         bytes_written: bytes of its files.
         batch_id: the batch, if the commit is ours.
         run_id: the run, if the commit is ours.
-        target: the instant that a rollback took back.
+        target: the instant that a rollback took back, or a restore has taken the table back to.
+        undone: the instants that a restore took away, newest first; of one that is not completed, those that go.
+        comment: why a savepoint was made.
         problem: what is wrong with its file; None if nothing is.
     """
 
@@ -76,6 +79,8 @@ class HistoryEntry(JsonResult):
     batch_id: str | None = None
     run_id: str | None = None
     target: str | None = None
+    undone: tuple[str, ...] | None = None
+    comment: str | None = None
     problem: str | None = None
 
 
@@ -139,6 +144,8 @@ def _entry(table: Table, timeline: Timeline, instant: Instant) -> HistoryEntry:
             return _of_pending(entry, table, timeline, instant)
         if instant.action in instants.WRITE_ACTIONS:
             return _of_write(entry, timeline.commit_metadata(table.storage, instant))
+        if instant.action == instants.RESTORE:
+            return _of_restore(entry, table, timeline, instant)
         return _of_service(entry, table, timeline.path(instant), instant.action)
     except TableCorruptError as error:
         return replace(entry, problem=error.message)
@@ -153,14 +160,28 @@ def _of_service(entry: HistoryEntry, table: Table, path: str, action: str) -> Hi
     if action == instants.CLEAN:
         return replace(entry, files_removed=_count(read_filled(table.storage, path, parse_clean_metadata).deleted))
     if action == instants.SAVEPOINT:
-        read_filled(table.storage, path, parse_savepoint)
+        savepoint = read_filled(table.storage, path, parse_savepoint)
+        return replace(entry, comment=savepoint.comments or None)
     return entry
+
+
+def _of_restore(entry: HistoryEntry, table: Table, timeline: Timeline, instant: Instant) -> HistoryEntry:
+    plan = timeline.restore_plan(instant.time)
+    if plan is not None:
+        entry = replace(entry, target=plan.to or None, undone=tuple(time for time, _ in plan.instants))
+    if not instant.is_completed:
+        return entry
+    done = read_filled(table.storage, timeline.path(instant), parse_restore)
+    gone = tuple(sorted(done.instants, key=instants.comparable, reverse=True))
+    return replace(entry, undone=gone, files_removed=len(done.files))
 
 
 def _of_pending(entry: HistoryEntry, table: Table, timeline: Timeline, instant: Instant) -> HistoryEntry:
     path = timeline.path(replace(instant, state=InstantState.REQUESTED))
     if instant.action == instants.ROLLBACK:
         return replace(entry, target=read_filled(table.storage, path, parse_rollback_plan).instant_time)
+    if instant.action == instants.RESTORE:
+        return _of_restore(entry, table, timeline, instant)
     if instant.action in (instants.REPLACE_COMMIT, instants.CLUSTERING):
         return replace(entry, operation=read_filled(table.storage, path, parse_requested_replace).operation)
     return entry

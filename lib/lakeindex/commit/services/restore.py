@@ -1,0 +1,243 @@
+"""Taking the table back to an instant: all writes that were completed after it go, in one step.
+
+What goes is decided before anything is changed, as the rollback of one commit is (``docs/commit-protocol.md``), and
+carried out by :mod:`lakeindex.commit.restoring`. A restore is refused if what the table was at the instant is not all
+there, or is not for us to take away: see :func:`plan_restore`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from lakeindex.commit.recovery import recover
+from lakeindex.commit.restoring import Restored, carry_out
+from lakeindex.commit.services.archive import archived_lately
+from lakeindex.commit.services.clean import finish_cleans, saved_names
+from lakeindex.errors import (
+    FencedError,
+    LakeIndexError,
+    PendingInstantError,
+    TableUnsupportedError,
+    UsageError,
+    WriteConflictError,
+)
+from lakeindex.files.file_system_view import Snapshot, snapshot
+from lakeindex.format import instants as names
+from lakeindex.format.commit_metadata import NO_PREVIOUS
+from lakeindex.format.instants import comparable
+from lakeindex.lock.lock import TableLock
+from lakeindex.lock.write_context import WriteContext, holding
+from lakeindex.metadata_upkeep.keeping import check_metadata_table
+from lakeindex.model import BaseFile, Group, Instant
+from lakeindex.options.types import WriteConfig
+from lakeindex.table.handle import Table
+from lakeindex.table.host import Host, this_host
+from lakeindex.timeline.avro_instants import RestorePlan, format_restore_plan
+from lakeindex.timeline.timeline import Timeline
+from lakeindex.timeline.verdicts import Outcome, Verdict, decide, decision_name
+
+_HISTORY = "`lakeindex history` lists the instants"
+
+
+@dataclass(frozen=True, slots=True)
+class Going:
+    """What a restore would change.
+
+    Attributes:
+        to: the instant that is restored to.
+        writes: the completed writes that go, newest first.
+        files: their data files.
+        live: the files of the table before.
+        lost: those of them that are live no longer.
+        back: files that are live again.
+    """
+
+    to: str
+    writes: tuple[Instant, ...] = ()
+    files: tuple[BaseFile, ...] = ()
+    live: tuple[BaseFile, ...] = ()
+    lost: tuple[BaseFile, ...] = ()
+    back: tuple[BaseFile, ...] = ()
+
+
+def restore_table(
+    table: Table,
+    to: str,
+    config: WriteConfig | None = None,
+    *,
+    expected: Going | None = None,
+    force: bool = False,
+    host: Host | None = None,
+) -> tuple[Going, Restored]:
+    """Take the table back. Repeating it, after a kill too, does what is left to do.
+
+    Args:
+        to: a completed write.
+        expected: what was said that it would change: no other write may go.
+        force: consider every pending instant of another writer dead.
+
+    Raises:
+        WriteConflictError: somebody has written since that was said; nothing was changed.
+        UsageError: there is no such completed write on the timeline.
+        TableUnsupportedError: what the table was then is not all there any more, or a savepoint keeps a later write.
+        PendingInstantError: another writer is in flight.
+        FencedError: this process stalled for longer than its lease; nothing was changed.
+    """
+    settings, machine = config or WriteConfig(), host or this_host()
+    decision = decision_name(to, machine.new_token())
+    purpose = f"restore to {to}"
+    with holding(table, purpose, settings, force=force, host=machine, decision=decision) as (context, lock):
+        try:
+            going = _prepare(context, lock, to, decision)
+            _check_expected(going, expected)
+        except LakeIndexError:
+            lock.settled(decision)  # nothing was decided, and this call is not going to
+            raise
+        done = _decided(context, going, decision) if going.writes else Restored(None)
+        lock.settled(decision)
+        return going, replace(done, notes=tuple(context.notes))
+
+
+def plan_restore(table: Table, to: str) -> Going:
+    """What a restore would change now; nothing is changed.
+
+    Raises:
+        UsageError: there is no such completed write on the timeline.
+        TableUnsupportedError: a savepoint keeps a later write; later writes were archived; or files of then are gone.
+        PendingInstantError: another writer's write or clean that is later is in flight.
+    """
+    timeline = table.load_timeline()
+    target = timeline.completed_write(to)
+    if target is None:
+        archived = "was archived" if to in timeline.archived.writes else "is not a completed write of the timeline"
+        raise UsageError(f"the table cannot be restored to {to}: it {archived}", culprit=to, hint=_HISTORY)
+    writes = later_writes(timeline, target)
+    _check_kept(table, timeline, target, writes)
+    times = {one.time for one in writes}
+    now, then = snapshot(table.storage, timeline), state_before(table, timeline, times)
+    _check_files(table, timeline, target, writes, then)
+    live, again = now.base_files_all(), then.base_files_all()
+    every = (one for path in now.partitions() for part in (now.files_of(path),) for one in (*part.live, *part.older))
+    files = tuple(sorted(one for one in every if one.instant_time in times))
+    lost, back = sorted(set(live) - set(again)), sorted(set(again) - set(live))
+    return Going(to, writes, files, live, tuple(lost), tuple(back))
+
+
+def later_writes(timeline: Timeline, target: Instant) -> tuple[Instant, ...]:
+    """The writes that were completed after one, the last one first: where the timeline does not say when, by time."""
+    ends = sorted(timeline.completed_writes, key=_end, reverse=True)
+    return tuple(one for one in ends if _end(one) > _end(target))
+
+
+def state_before(table: Table, timeline: Timeline, times: set[str]) -> Snapshot:
+    """The table as it is without some writes, by listing folders."""
+    return snapshot(table.storage, timeline.without_completed(times))
+
+
+def missing_files(table: Table, timeline: Timeline, writes: tuple[Instant, ...], then: Snapshot) -> Iterator[str]:
+    """File groups, as ``partition/file id``, of which the slice that was live before some writes is gone.
+
+    Args:
+        writes: the newest ones, newest first.
+        then: the table without them.
+    """
+    wanted: dict[Group, str | None] = {}
+    for one in reversed(writes):
+        commit = timeline.commit_metadata(table.storage, one)
+        for stat in commit.stats():
+            partition = (stat.path or "").rpartition("/")[0]
+            previous = None if stat.prev_commit in (None, NO_PREVIOUS) else stat.prev_commit
+            wanted.setdefault((partition, stat.file_id), previous or "")
+        for group in sorted(commit.replaced()):
+            wanted.setdefault(group, None)  # it was live before: whatever slice it had
+    for (partition, file_id), previous in wanted.items():
+        if previous == "":
+            continue  # it was made by one of the writes
+        found = {file.instant_time for file in then.base_files(partition) if file.file_id == file_id}
+        if not found or (previous is not None and previous not in found):
+            yield f"{partition}/{file_id}" if partition else file_id
+
+
+def _end(one: Instant) -> tuple[str, str]:
+    return comparable(one.completion_time or one.time), one.time
+
+
+def _check_kept(table: Table, timeline: Timeline, target: Instant, writes: tuple[Instant, ...]) -> None:
+    """Refuse what is not for us to take away, or would not be all that is later."""
+    saved = next((one.time for one in writes if one.time in timeline.savepoints), None)
+    if saved is not None:
+        raise TableUnsupportedError(
+            f"the table cannot be restored to {target.time}: the later instant {saved} is savepointed",
+            culprit=saved,
+            hint=f"restore to {saved}, or delete it first: `lakeindex savepoint delete TABLE {saved}`",
+        )
+    gone = max((one for one in timeline.archived.writes if comparable(one) > comparable(target.time)), default=None)
+    if gone is not None or (target.time, target.action) in archived_lately(table):
+        raise TableUnsupportedError(
+            f"the table cannot be restored to {target.time}: {gone or target.time}, which is not older, was archived: "
+            "nothing says what it changed",
+            culprit=gone or target.time,
+            hint="restore to a later instant, or write the rows as you want them",
+        )
+    for one in timeline.pending:
+        late = comparable(one.time) > comparable(target.time)
+        if one.action in (names.CLEAN, names.CLUSTERING, names.REPLACE_COMMIT, names.INDEXING) and late:
+            raise PendingInstantError(
+                f"the table cannot be restored to {target.time} while {one.action} {one.time} is {one.state}",
+                culprit=one.time,
+                hint="let its writer finish it; a write whose writer is dead is rolled back by `lakeindex rollback`",
+            )
+
+
+def _check_files(
+    table: Table, timeline: Timeline, target: Instant, writes: tuple[Instant, ...], then: Snapshot
+) -> None:
+    gone = next(missing_files(table, timeline, writes, then), None)
+    if gone is None and target.time in timeline.savepoints:
+        kept = saved_names(table, timeline, target.time)
+        gone = next(iter(sorted(kept - {file.path for file in then.base_files_all()})), None)
+    if gone is not None:
+        raise TableUnsupportedError(
+            f"the table cannot be restored to {target.time}: what {gone} was then is gone, it was cleaned away",
+            culprit=gone,
+            hint="restore to a later instant, or bring the file back from a copy; a savepoint, or cleaning with more "
+            "--keep-commits, keeps such files",
+        )
+
+
+def _check_expected(going: Going, expected: Going | None) -> None:
+    new = () if expected is None else tuple(one for one in going.writes if one not in expected.writes)
+    for one in new[-1:]:
+        raise WriteConflictError(
+            f"the table was not restored to {going.to}: {one.action} {one.time} was completed "
+            "meanwhile, and would go, too",
+            culprit=one.time,
+            hint="nothing was changed; look at the dry run, then run again",
+        )
+
+
+def _prepare(context: WriteContext, lock: TableLock, to: str, decision: str) -> Going:
+    table = context.table
+    check_metadata_table(table, context.config)
+    recover(context, lock, own=decision, alone=True)
+    finish_cleans(context, lock)
+    return plan_restore(table, to)
+
+
+def _decided(context: WriteContext, going: Going, decision: str) -> Restored:
+    """Decide to restore, unless somebody took the lock over and decided against it; then carry it out."""
+    data = format_restore_plan(RestorePlan(going.to, tuple((one.time, one.action) for one in going.writes)))
+    paths = tuple(file.path for file in going.files)
+    newest = going.writes[0].time
+    token = context.host.new_token()
+    wanted = Verdict(decision, Outcome.COMMITTED, token, "", "", data, paths, action=names.RESTORE, target=newest)
+    standing = decide(context.storage, wanted)
+    if not standing.is_committed:
+        raise FencedError(
+            f"the restore to {going.to} lost the table's lock before it began",
+            culprit=going.to,
+            hint="this process stalled for longer than lakeindex.lock.lease, and another writer went on; nothing was "
+            "changed: look at `lakeindex history`, then run again",
+        )
+    return carry_out(context, data, paths)

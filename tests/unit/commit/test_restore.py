@@ -1,0 +1,275 @@
+"""Savepoints and restores: what Hudi finds afterwards, what is refused, and what is done by whoever comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lakeindex.commit.recovery import maintaining
+from lakeindex.commit.services.clean import clean_table
+from lakeindex.commit.services.restore import Going, plan_restore, restore_table
+from lakeindex.commit.services.rollback import rollback_instant
+from lakeindex.commit.services.savepoints import create_savepoint, delete_savepoint, list_savepoints
+from lakeindex.errors import LakeIndexError, PendingInstantError, TableUnsupportedError, UsageError
+from lakeindex.format import instants as names
+from lakeindex.model import Instant, InstantState
+from lakeindex.storage.memory import Call, Fault
+from lakeindex.table.handle import Table
+from lakeindex.timeline.avro_instants import (
+    OWN_SYNC_MARKER,
+    RestorePlan,
+    avro_record,
+    format_restore_plan,
+    parse_restore,
+    parse_restore_plan,
+    parse_savepoint,
+)
+from lakeindex.timeline.verdicts import decisions
+from tests.model.world import CONFIG, LAYOUT, Batch, live_rows
+from tests.unit.commit.protocol_support import BATCH, FIRST, OTHER, World
+
+THIRD = Batch("run-3", {"a1": "three", "y": "three"})
+LATE = "20360101000000000"
+
+
+def restore(world: World, to: str, name: str = "operator", **options: bool) -> tuple[Going, object]:
+    return restore_table(Table.open(world.store), to, CONFIG, host=world.host(name), **options)
+
+
+def savepoint(world: World, time: str | None = None) -> str:
+    return create_savepoint(Table.open(world.store), time, "me", "why", CONFIG, host=world.host("keeper")).time
+
+
+def three(world: World) -> tuple[str, str, str]:
+    return world.upsert(BATCH), world.upsert(OTHER, "two"), world.upsert(THIRD, "three")
+
+
+def files_at(world: World, action: str) -> list[str]:
+    timeline = Table.open(world.store).load_timeline()
+    return [timeline.path(one) for one in timeline.files if one.action == action]
+
+
+def test_all_that_came_later_goes_and_may_be_sent_again(world: World) -> None:
+    first = world.upsert(BATCH)
+    before = live_rows(world.store)
+    second, third = world.upsert(OTHER, "two"), world.upsert(THIRD, "three")
+    going, done = restore(world, first)
+    assert live_rows(world.store) == before
+    assert [one.time for one in going.writes] == [third, second] == list(done.gone)
+    timeline = Table.open(world.store).load_timeline()
+    assert timeline.last_completed_write_time == first
+    assert not timeline.pending
+    assert not decisions(world.store)
+    left = {path for path in world.store.snapshot() if path.startswith("p/")}
+    assert not {path for path in left if second in path or third in path}
+    assert world.upsert(OTHER, "again") > done.instant
+    assert live_rows(world.store)["b1"] == ["two"]
+
+
+def test_the_three_files_that_hudi_expects(world: World) -> None:
+    first, second, third = three(world)
+    own = restore(world, first)[1].instant
+    requested, inflight, completed = files_at(world, names.RESTORE)
+    plan = parse_restore_plan(world.store.read(requested), requested)
+    assert plan == RestorePlan(first, ((third, "commit"), (second, "commit")))
+    assert world.store.read(inflight) == b""
+    record = avro_record(world.store.read(completed), completed)
+    assert record["startRestoreTime"] == own
+    assert record["instantsToRollback"] == [third, second]
+    assert {key: len(value) for key, value in record["hoodieRestoreMetadata"].items()} == {third: 1, second: 1}
+    undone = parse_restore(world.store.read(completed), completed)
+    assert undone.instants == {second, third}
+    assert len(undone.files) == 3
+
+
+def test_again_there_is_nothing_to_do(world: World) -> None:
+    first, *_ = three(world)
+    restore(world, first)
+    there = world.store.snapshot().keys()
+    assert restore(world, first)[1].instant is None
+    assert {path for path in world.store.snapshot() if names.RESTORE in path} == {
+        path for path in there if names.RESTORE in path
+    }
+
+
+@pytest.mark.parametrize("time", ["20300101000000000", "x", ""])
+def test_an_instant_that_is_not_there(world: World, time: str) -> None:
+    with pytest.raises(UsageError, match="not a completed write"):
+        restore(world, time)
+
+
+def test_a_later_savepoint_is_in_the_way(world: World) -> None:
+    first, second, _ = three(world)
+    savepoint(world, second)
+    there = world.store.snapshot()
+    with pytest.raises(TableUnsupportedError, match=f"later instant {second} is savepointed") as refused:
+        restore(world, first)
+    assert {k: v for k, v in world.store.snapshot().items() if k in there and "lakeindex" not in k} == {
+        k: v for k, v in there.items() if "lakeindex" not in k
+    }
+    assert f"lakeindex savepoint delete TABLE {second}" in refused.value.hint
+    delete_savepoint(Table.open(world.store), second, CONFIG, host=world.host("keeper"))
+    restore(world, first)
+
+
+def test_what_was_cleaned_away_refuses_before_anything_is_changed(world: World) -> None:
+    first, *_ = three(world)
+    clean_table(Table.open(world.store), 1, CONFIG, host=world.host("cleaner"))
+    rows = live_rows(world.store)
+    with pytest.raises(TableUnsupportedError, match="cleaned away"):
+        restore(world, first)
+    with pytest.raises(TableUnsupportedError, match="cleaned away"):
+        savepoint(world, first)
+    assert live_rows(world.store) == rows
+    assert not files_at(world, names.RESTORE)
+    assert world.upsert(Batch("run-4", {"z": "four"}), "four"), "the lock remembers nothing of it"
+
+
+def test_a_savepoint_keeps_what_a_clean_would_take(world: World) -> None:
+    first = world.upsert(BATCH)
+    before = live_rows(world.store)
+    assert savepoint(world) == first
+    world.upsert(OTHER, "two")
+    world.upsert(THIRD, "three")
+    cleaned = clean_table(Table.open(world.store), 1, CONFIG, host=world.host("cleaner"))
+    assert cleaned.plan.kept_for_savepoints
+    restore(world, first)
+    assert live_rows(world.store) == before
+
+
+def test_a_file_that_a_savepoint_names_and_is_gone(world: World) -> None:
+    """No commit after it touched its file group: only the savepoint tells that it was there."""
+    first = world.upsert(BATCH)
+    savepoint(world)
+    world.upsert(OTHER, "two")
+    gone = next(path for path in world.store.snapshot() if path.startswith("p/") and first in path)
+    world.store.delete(gone)
+    with pytest.raises(TableUnsupportedError, match=gone):
+        restore(world, first)
+
+
+def test_a_savepoint_is_listed_and_deleted(world: World) -> None:
+    first, second, _ = three(world)
+    assert [savepoint(world, time) for time in (second, first, second)] == [second, first, second]
+    table = Table.open(world.store)
+    found = list_savepoints(table)
+    assert [one.time for one in found] == [first, second]
+    live = {one.name for one in table.snapshot(as_of=first).base_files("p")}
+    assert set(found[0].savepoint.files["p"]) == live
+    assert (found[0].savepoint.user, found[0].savepoint.comments) == ("me", "why")
+    assert delete_savepoint(table, first, CONFIG, host=world.host("keeper")).time == first
+    assert [one.time for one in list_savepoints(table)] == [second]
+    assert sorted(files_at(world, names.SAVEPOINT)) == [
+        path for path in sorted(files_at(world, names.SAVEPOINT)) if second in path
+    ]
+    with pytest.raises(UsageError, match="no savepoint"):
+        delete_savepoint(table, first, CONFIG, host=world.host("keeper"))
+    for time in ("20300101000000000", "x"):
+        with pytest.raises(UsageError, match="not a completed write"):
+            savepoint(world, time)
+
+
+def test_the_two_files_of_a_savepoint(world: World) -> None:
+    first = world.upsert(BATCH)
+    savepoint(world)
+    inflight = LAYOUT.path(Instant(first, names.SAVEPOINT, InstantState.INFLIGHT))
+    assert world.store.read(inflight) == b""
+    (done,) = (path for path in files_at(world, names.SAVEPOINT) if path != inflight)
+    assert parse_savepoint(world.store.read(done), done).made_ms > 0
+
+
+def _killed_in_between(world: World, to: str, at: int) -> bool:
+    """A restore whose process ends at its n-th deletion; whether there was one."""
+    deletions = 0
+
+    def hook(call: Call) -> Fault | None:
+        nonlocal deletions
+        deletions += call.name == "delete" and not call.path.startswith(".hoodie/.lakeindex")
+        return Fault.ERROR if deletions >= at and call.name != "read" and not call.name.startswith("list") else None
+
+    world.store.hook = hook
+    try:
+        restore(world, to, name=f"killed-{at}")
+    except LakeIndexError:
+        return True
+    finally:
+        world.store.hook = None
+        world.gone.add(f"killed-{at}")
+    return False
+
+
+def _each_kill(world: World) -> Iterator[str]:
+    first, *_ = three(world)
+    start = world.store.snapshot()
+    for at in range(1, 30):
+        world.store.restore(start)
+        if not _killed_in_between(world, first, at):
+            assert at > 3
+            return
+        yield first
+
+
+def test_readers_see_the_old_or_the_new_and_whoever_writes_next_finishes_it(world: World) -> None:
+    for first in _each_kill(world):
+        rows = live_rows(world.store)
+        assert (rows["a1"], rows.get("y"), rows["b1"]) == (["one"], None, ["0"])
+        assert Table.open(world.store).load_timeline().last_completed_write_time == first
+        world.upsert(OTHER, "again")
+        timeline = Table.open(world.store).load_timeline()
+        assert not timeline.pending
+        assert not decisions(world.store)
+        assert {key: value for key, value in live_rows(world.store).items() if key != "b1"} == {
+            key: value for key, value in rows.items() if key != "b1"
+        }
+        assert live_rows(world.store)["b1"] == ["two"], "the batch that went was sent again"
+
+
+def put_restore(world: World, plan: RestorePlan, *, time: str = LATE, begun: bool = True) -> None:
+    """Another writer's restore, as far as it came."""
+    data = format_restore_plan(plan).replace(OWN_SYNC_MARKER, b"another-writer-1")
+    world.store.write(LAYOUT.path(Instant(time, names.RESTORE, InstantState.REQUESTED)), data)
+    if begun:
+        world.store.write(LAYOUT.path(Instant(time, names.RESTORE, InstantState.INFLIGHT)), b"")
+
+
+def test_the_restore_of_another_writer_is_waited_for_then_finished(world: World) -> None:
+    first, second, third = three(world)
+    put_restore(world, RestorePlan(first, ((third, "commit"), (second, "commit"))), time=f"{int(third) + 700}")
+    assert live_rows(world.store)["a1"] == ["one"], "it has begun"
+    with pytest.raises(PendingInstantError, match="restore"):
+        world.upsert(OTHER, "again")
+    restore(world, first, force=True)
+    assert live_rows(world.store)["a1"] == ["one"]
+    assert not Table.open(world.store).load_timeline().pending
+
+
+def test_one_that_had_not_begun_is_called_off(world: World) -> None:
+    first, second, third = three(world)
+    put_restore(world, RestorePlan(first, ((third, "commit"), (second, "commit"))), begun=False)
+    assert live_rows(world.store)["a1"] == ["three"]
+    rollback_instant(Table.open(world.store), third, CONFIG, host=world.host("operator"), force=True)
+    assert Table.open(world.store).load_timeline().last_completed_write_time == second
+    assert not files_at(world, names.RESTORE)
+
+
+def test_what_was_written_since_ends_a_restore_that_was_left(world: World) -> None:
+    """Another kind of writer does not know of it: the write that stays is not hidden, and what it was built on stays."""
+    first, second, third = three(world)
+    put_restore(world, RestorePlan(first, ((second, "commit"),)), time=f"{int(third) - 1}")
+    assert live_rows(world.store)["a1"] == ["three"]
+    assert live_rows(world.store)["b1"] == ["two"]
+    rows = live_rows(world.store)
+    with maintaining(Table.open(world.store), "looking", CONFIG, force=True, host=world.host("next")) as (context, _):
+        assert any("what it had not taken away stays" in note for note in context.notes)
+    timeline = Table.open(world.store).load_timeline()
+    assert (timeline.pending, timeline.completed_write_times) == ((), {FIRST, first, second, third})
+    assert live_rows(world.store) == rows
+    assert not parse_restore(world.store.read(files_at(world, names.RESTORE)[-1]), "").instants
+
+
+def test_a_pending_clean_of_another_writer_is_in_the_way(world: World) -> None:
+    first, *_ = three(world)
+    world.store.write(LAYOUT.path(Instant(LATE, names.CLEAN, InstantState.REQUESTED)), b"x")
+    with pytest.raises(PendingInstantError, match="clean"):
+        plan_restore(Table.open(world.store), first)
