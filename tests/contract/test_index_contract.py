@@ -119,6 +119,27 @@ def test_any_batches_equal_a_dictionary(kind: IndexType, batches: list[list[Row]
 
 
 @pytest.mark.parametrize("kind", TYPES)
+def test_what_a_restore_took_away_is_looked_up_anew(tmp_path: Path, kind: IndexType):
+    """Several commits at once, among them one that replaced file groups; then every batch comes again."""
+    table, oracle = begun(tmp_path / "t", kind)
+    kept, before = table.savepoint_create().savepoint.instant, dict(oracle.rows)
+    batches = [
+        [Row("a", "x", 2, "", deleted=True), Row("n", "y", 2, "2"), Row("c", "x", 2, "2")],
+        [Row("n", "z", 3, "3"), Row("a", "y", 3, "3")],
+    ]
+    for batch in batches:
+        upsert(table, oracle, batch)
+    table.delete_partitions(["x"])
+    assert len(table.restore(kept).commits) == 3
+    oracle.rows = before
+    assert content_of(table) == oracle.content()
+    for batch in batches:
+        upsert(table, oracle, batch)
+    assert kind not in STORED or table.index_verify(runner=RUNNER).ok
+    assert table.check().ok
+
+
+@pytest.mark.parametrize("kind", TYPES)
 @settings(max_examples=max(EXAMPLES // 4, 1), deadline=None, suppress_health_check=list(HealthCheck))
 @given(batches=st.lists(partial_model.batches(), min_size=2, max_size=4), adds=st.integers(0, 3))
 def test_any_partial_updates_equal_a_dictionary(kind: IndexType, batches: list[PartialBatch], adds: int):

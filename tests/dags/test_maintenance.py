@@ -50,7 +50,7 @@ def results(run: Any, table: str) -> dict[str, str]:
 
 def test_every_table_step_by_step(dag: Any, tmp_path: Path) -> None:
     run = dag.test(run_conf={"check": True})
-    steps = ("settle", "clean", "metadata", "archive", "compact", "cache", "runs", "sync", "check")
+    steps = ("settle", "savepoint", "clean", "metadata", "archive", "compact", "cache", "runs", "sync", "check")
     for table in ("apples", "berries"):
         assert results(run, table) == {**dict.fromkeys(steps, "success"), "cluster": "skipped"}
     assert results(run, "cherries")["settle"] == "skipped"

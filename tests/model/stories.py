@@ -8,7 +8,7 @@ from functools import cache
 
 from lakeindex.commit.services.archive import archive_table
 from lakeindex.commit.services.clean import clean_table
-from lakeindex.commit.services.restore import restore_table
+from lakeindex.commit.services.restore import plan_restore, restore_table
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.commit.write_session import begin_write
 from lakeindex.errors import LakeIndexError
@@ -474,7 +474,7 @@ def restoring(storage: Storage, host: Host) -> object:
     """A person takes the table back to its second commit."""
     table = Table.open(storage)
     to = table.load_timeline().completed_writes[1].time
-    return restore_table(table, to, CONFIG, host=host)
+    return restore_table(table, to, CONFIG, expected=plan_restore(table, to), host=host)
 
 
 class TakenBackStory(ServiceStory):

@@ -174,7 +174,8 @@ def _explored(name: str, budget: dict[str, int]) -> None:
 def decides(actor: str, name: str, path: str) -> bool:
     """Calls by which something is decided or told: the others lie between two of them."""
     decisive = ("/.lakeindex/lock/", "/.lakeindex/verdicts/", "/.lakeindex/ledger/")
-    on_the_timeline = path.endswith((".commit", ".replacecommit", ".rollback.requested", ".rollback", ".clean"))
+    steps = (".rollback.requested", ".rollback", ".restore.requested", ".restore.inflight", ".restore")
+    on_the_timeline = path.endswith((".commit", ".replacecommit", ".clean", *steps))
     return name == "create" and (on_the_timeline or any(part in path for part in decisive))
 
 

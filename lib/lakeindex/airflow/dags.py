@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from airflow.sdk import DAG, AssetAlias, CronDataIntervalTimetable, Param, TriggerRule, task, task_group
+from airflow.sdk import DAG, AssetAlias, CronDataIntervalTimetable, Param, TriggerRule, chain, task, task_group
 from airflow.sdk.exceptions import AirflowSkipException
 
 from lakeindex.airflow.assets import CATALOGS_ALIAS, TABLES_ALIAS, announce_commit, announce_sync
@@ -455,15 +455,16 @@ def maintenance_dag(folder: Path, root: Path, *, schedule: str | None = None, at
         @task_group(group_id="table")
         def maintain_one(table: str) -> None:
             """One table."""
+            in_turn = ("settle", "savepoint", "cluster", "clean", "metadata", "archive")
             held = {"clean": TriggerRule.NONE_FAILED}  # clustering, of which the form does not ask, is skipped
             taken = {
                 name: step.override(task_id=name, trigger_rule=held.get(name, TriggerRule.ALL_SUCCESS))(
                     table=table, name=name
                 )
-                for name in ("settle", "cluster", "clean", "metadata", "archive", "compact", "cache", "runs", "sync")
+                for name in (*in_turn, "compact", "cache", "runs", "sync")
             }
             check = step.override(task_id="check", trigger_rule=TriggerRule.ALL_DONE)(table=table, name="check")
-            taken["settle"] >> taken["cluster"] >> taken["clean"] >> taken["metadata"] >> taken["archive"] >> check
+            chain(*(taken[name] for name in in_turn), check)
             taken["settle"] >> [taken["compact"], taken["cache"], taken["runs"], taken["sync"]] >> check
 
         maintain_one.expand(table=find_tables())

@@ -120,9 +120,6 @@ def savepoint_create(
     """Keep a commit, so that the table can be restored to it: no clean takes its files, and it is not archived, nor
     anything newer, until the savepoint is deleted.
 
-    >>> orders.savepoint_create(comment="before the migration").action
-    'made'
-
     Args:
         instant: a completed write; default: the newest.
         comment: why.

@@ -549,7 +549,7 @@ class LakeTable(TableOperations):
         check on request.
 
         >>> [step.step for step in orders.maintain().steps]
-        ['settle', 'clean', 'metadata', 'archive', 'compact', 'cache', 'runs', 'sync']
+        ['settle', 'savepoint', 'clean', 'metadata', 'archive', 'compact', 'cache', 'runs', 'sync']
 
         Args:
             steps: only these; default: all but ``cluster``, which may rewrite much, and ``check``, which reads all.

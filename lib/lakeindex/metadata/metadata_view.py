@@ -123,7 +123,7 @@ class MetadataView:
             for one in self.data.pending_rollbacks(self.table.storage)
             if one.plan.instant_time not in self.data.completed_write_times
         )
-        restore = self.data.restore_in_force
+        restore = self.data.restore_in_force()
         return rollbacks if restore is None else rollbacks | {restore[0]}
 
     @cached_property

@@ -327,7 +327,7 @@ def _check_not_restored(timeline: Timeline, text: str, since: str) -> None:
         if plan is None or comparable(one.time) <= comparable(since):
             continue  # it was restored before
         gone = [time for time, _ in plan.instants if comparable(time) <= comparable(since)]
-        has_begun = one.is_completed or timeline.restore_in_force == (one.time, plan)
+        has_begun = one.is_completed or timeline.restore_in_force() == (one.time, plan)
         for time in gone[:has_begun]:
             raise UsageError(
                 f"since cannot be {text!r}: commit {time}, which the table had then, was taken away by restore "

@@ -1,5 +1,6 @@
-"""What a table needs beside upserts, step by step: settle dead writers, cluster, clean, compact the metadata table and
-archive its timeline, archive, compact the index, mend the cache, drop the folders of dead runs, sync catalogs, check.
+"""What a table needs beside upserts, step by step: settle dead writers, keep a commit, cluster, clean, compact the
+metadata table and archive its timeline, archive, compact the index, mend the cache, drop the folders of dead runs,
+sync catalogs, check.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from lakeindex.operations.check import check_table
 from lakeindex.operations.cluster import cluster_table
 from lakeindex.operations.cluster_plan import Asked
 from lakeindex.operations.index import compact_index
+from lakeindex.operations.restore import savepoint_create, savepoint_delete, savepoint_list
 from lakeindex.operations.table_services import archive, clean
 from lakeindex.options.parse import parse_options
 from lakeindex.options.sync_options import SyncOptions
@@ -39,6 +41,7 @@ class MaintenanceStep(StrEnum):
     """A step of maintenance, in the order in which they are taken."""
 
     SETTLE = "settle"
+    SAVEPOINT = "savepoint"
     CLUSTER = "cluster"
     CLEAN = "clean"
     METADATA = "metadata"
@@ -180,6 +183,25 @@ def _cluster(work: _Work) -> _Done:
     return {"files": done.files_before, "bytes": done.bytes_before}, "; ".join(done.notes) or None
 
 
+_KEPT: Final = "kept by maintenance"
+
+
+def _keep_newest(work: _Work) -> _Done:
+    """Keep the newest commit, and of those that were kept in this way only the newest ones."""
+    table, config = work.table, parse_options(work.options)
+    counts = {"made": 0, "deleted": 0}
+    if not config.savepoints:
+        return counts, None
+    if table.load_timeline().completed_writes:
+        made = savepoint_create(table.uri, None, _KEPT, config)
+        counts["made"] = int(made.action == "made")
+    ours = [one.instant for one in savepoint_list(table.uri).savepoints if one.comment == _KEPT]
+    for instant in ours[: -config.savepoints]:
+        savepoint_delete(table.uri, instant, config)
+        counts["deleted"] += 1
+    return counts, None
+
+
 def _clean(work: _Work) -> _Done:
     done = clean(work.table.uri, config=parse_options(work.options))
     kept = f"{done.kept_for_savepoints} files stay because a savepoint names them" if done.kept_for_savepoints else None
@@ -263,6 +285,7 @@ def _check(work: _Work) -> _Done:
 
 _WORK: Final[dict[MaintenanceStep, Callable[[_Work], _Done]]] = {
     MaintenanceStep.SETTLE: _settle,
+    MaintenanceStep.SAVEPOINT: _keep_newest,
     MaintenanceStep.CLUSTER: _cluster,
     MaintenanceStep.CLEAN: _clean,
     MaintenanceStep.METADATA: _compact_metadata,

@@ -357,6 +357,9 @@ _AREAS: Final[dict[str, tuple[Option, ...]]] = {
         Option("hoodie.keep.min.commits", "archive_commits", whole(1), "commits, 1 or more",
                "`archive`: number of commits that stay on the timeline. "
                "It must not be less than `hoodie.cleaner.commits.retained`."),
+        Option("lakeindex.maintain.savepoints", "savepoints", whole(0, 1_000), "savepoints, 0 or more",
+               "`maintain`: make a savepoint of the newest commit each time, and keep so many of those that it made. "
+               "Archiving stops at the oldest."),
         Option("lakeindex.checkpoint.keep.runs", "keep_runs", whole(0, 1_000_000), "runs, 0 or more",
                "Number of finished runs whose checkpoints, quarantine files and reports are kept."),
         Option("lakeindex.checkpoint.keep.dead.days", "keep_dead_runs_days", days, "days, 0 or more",

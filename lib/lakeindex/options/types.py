@@ -245,6 +245,7 @@ class WriteConfig(Config):
     keep_dead_runs_days: float = 30.0
     cleaner_commits: int = 10
     archive_commits: int = 20
+    savepoints: int = 0
     report: ReportFormat | None = None
     metrics_textfile: str | None = None
     openlineage: bool = False

@@ -233,7 +233,7 @@ class Timeline:
 
     def restored(self) -> Timeline:
         """The timeline as it is for readers: without what the restore that is under way takes away."""
-        found = self.restore_in_force
+        found = self.restore_in_force()
         if found is None:
             return self
         going = {time for time, _ in found[1].instants}
@@ -245,7 +245,6 @@ class Timeline:
         )
         return Timeline.of(self.layout, files, self.storage)
 
-    @cached_property
     def restore_in_force(self) -> tuple[str, RestorePlan] | None:
         """The restore that has begun, and its plan; None if there is none.
 

@@ -231,6 +231,21 @@ def test_working_data_does_not_go_into_a_table(tmp_path: Path, step: str) -> Non
     assert base_files(tmp_path / "t") == files
 
 
+def test_savepoints_are_made_and_the_oldest_of_its_own_deleted(tmp_path: Path) -> None:
+    """Those of others stay; a second time on the same commit makes none."""
+    table = table_with_commits(str(tmp_path / "t"), 2)
+    first = table.savepoint_create(comment="mine").savepoint.instant
+    keep = {"lakeindex.maintain.savepoints": "2"}
+    assert not table.maintain(["savepoint"]).steps[0].changed
+    made = []
+    for number in range(3, 6):
+        table.upsert(rows(range(number)), batch_id=f"later {number}")
+        assert table.maintain(["savepoint"], options=keep).steps[0].counts["made"] == 1
+        assert not table.maintain(["savepoint"], options=keep).steps[0].changed
+        made.append(table.savepoint_list().savepoints[-1].instant)
+    assert [one.instant for one in table.savepoint_list().savepoints] == [first, *made[-2:]]
+
+
 def test_what_was_left_is_counted_once(tmp_path: Path) -> None:
     """A clean that is finished is no rollback; an instant that is rolled back is neither finished nor committed."""
 

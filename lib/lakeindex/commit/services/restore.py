@@ -33,6 +33,7 @@ from lakeindex.model import BaseFile, Group, Instant
 from lakeindex.options.types import WriteConfig
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, this_host
+from lakeindex.timeline.archived_timeline import load_archived_timeline
 from lakeindex.timeline.avro_instants import RestorePlan, format_restore_plan
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import Outcome, Verdict, decide, decision_name
@@ -172,7 +173,8 @@ def _check_kept(table: Table, timeline: Timeline, target: Instant, writes: tuple
             culprit=saved,
             hint=f"restore to {saved}, or delete it first: `lakeindex savepoint delete TABLE {saved}`",
         )
-    gone = max((one for one in timeline.archived.writes if comparable(one) > comparable(target.time)), default=None)
+    archived = load_archived_timeline(table.storage, timeline.layout.archive_folder).writes
+    gone = max((one for one in archived if comparable(one) > comparable(target.time)), default=None)
     if gone is not None or (target.time, target.action) in archived_lately(table):
         raise TableUnsupportedError(
             f"the table cannot be restored to {target.time}: {gone or target.time}, which is not older, was archived: "

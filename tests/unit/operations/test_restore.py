@@ -1,0 +1,246 @@
+"""Savepoints and restores of whole tables: rows, index, buckets, columns, ledger, history, changes, check, the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+
+from lakeindex.api.table import LakeTable
+from lakeindex.cli import main
+from lakeindex.errors import TableUnsupportedError, UsageError, WriteConflictError
+from lakeindex.operations import restore as restoring
+from tests.builders import Row, batch_of, make_table, rows_of
+
+INDEXES = ("BLOOM", "GLOBAL_SIMPLE", "BUCKET", "RECORD_INDEX", "INMEMORY")
+FIRST = [Row(key, "xyz"[number % 3], 1, f"first {key}") for number, key in enumerate("abcdef")]
+SECOND = [Row(key, "xyz"["abcdefgh".index(key) % 3], 2, f"second {key}") for key in "defgh"]
+THIRD = [Row("g", "y", 3, "third g"), Row("i", "z", 3, "third i")]
+
+
+def told(table: LakeTable) -> list[tuple[object, ...]]:
+    return sorted((row["id"], row["day"], row["ts"], row["v"], row["_hoodie_commit_time"]) for row in rows_of(table))
+
+
+def upsert(table: LakeTable, rows: list[Row], name: str, **options: object):
+    return table.upsert(batch_of(rows), batch_id=name, **options)
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
+@pytest.mark.parametrize("index", INDEXES)
+def test_a_table_goes_back_and_its_batches_come_again(tmp_path: Path, index: str, version: str) -> None:
+    """What an index, the ledger and the metadata table say follows: keys are found, inserted, and none is doubled."""
+    table = make_table(str(tmp_path / "t"), hoodie__index__type=index, hoodie__write__table__version=version)
+    if index == "RECORD_INDEX" and version == "9":
+        table.metadata_build(["record_index", "column_stats", "partition_stats", "bloom_filters"])
+    upsert(table, FIRST, "one")
+    before = told(table)
+    kept = table.savepoint_create(comment="before").savepoint.instant
+    second = upsert(table, SECOND, "two")
+    third = upsert(table, THIRD, "three")
+    table.delete(pa.table({"id": ["a"], "day": ["x"]}), batch_id="gone")
+    after = [row[:4] for row in told(table)]
+    table.clean(1)
+    table.maintain(["metadata"])
+    planned = table.restore(kept, dry_run=True)
+    assert [one.batch_id for one in planned.commits] == ["gone", "three", "two"]
+    assert (planned.rows_before, planned.rows_after, planned.dry_run) == (len(after), len(before), True)
+    assert [row[:4] for row in told(table)] == after, "a dry run changes nothing"
+    done = table.restore(kept)
+    assert done.rows_before - done.rows_gone + done.rows_back == done.rows_after == table.count()
+    assert told(table) == before
+    assert table.get(list("abcdefghi")).rows.num_rows == len(FIRST)
+    assert table.check().ok
+    if table.properties.get("hoodie.table.metadata.partitions"):
+        assert table.metadata_verify().ok
+    again = upsert(table, SECOND, "two")
+    assert (again.updates, again.inserts) == (second.updates, second.inserts)
+    again = upsert(table, THIRD, "three")
+    assert (again.updates, again.inserts) == (third.updates, third.inserts)
+    assert table.check().ok
+
+
+def made(path: Path, version: str = "9", **options: str) -> tuple[LakeTable, str, list[tuple[object, ...]]]:
+    """A table with one commit, which is told."""
+    table = make_table(str(path), hoodie__write__table__version=version, **options)
+    instant = upsert(table, FIRST, "one").instant
+    return table, str(instant), told(table)
+
+
+def test_what_was_replaced_lives_again(tmp_path: Path) -> None:
+    replacing = {
+        "overwrite": lambda table: table.insert_overwrite(batch_of(THIRD)),
+        "whole": lambda table: table.insert_overwrite_table(batch_of(THIRD)),
+        "partitions": lambda table: table.delete_partitions(["x", "z"]),
+        "truncate": lambda table: table.truncate(),
+    }
+    for version in ("6", "9"):
+        for name, replace in replacing.items():
+            table, first, before = made(tmp_path / f"{name}{version}", version)
+            upsert(table, SECOND, "two")
+            replace(table)
+            upsert(table, THIRD, "three")
+            assert table.restore(first).rows_after == len(before), name
+            assert told(table) == before, name
+            upsert(table, SECOND, "two")
+            assert table.check().ok, name
+
+
+def test_the_number_of_buckets_is_that_of_then(tmp_path: Path) -> None:
+    table, first, before = made(tmp_path / "t", hoodie__index__type="BUCKET", hoodie__bucket__index__num__buckets="2")
+    table.rescale(5)
+    upsert(table, SECOND, "two")
+    table.restore(first)
+    assert told(table) == before
+    assert not table.rescale(2).dry_run
+    assert table.rescale(2).noop
+    upsert(table, SECOND, "two")
+    assert table.check().ok
+
+
+def test_columns_are_those_of_then(tmp_path: Path) -> None:
+    table, first, before = made(tmp_path / "t")
+    table.metadata_build()
+    wide = batch_of(SECOND).append_column("more", pa.array(["m"] * len(SECOND)))
+    table.upsert(wide, batch_id="wide", schema_mode="add")
+    assert "more" in table.schema.names
+    table.restore(first)
+    assert "more" not in table.schema.names
+    assert told(table) == before
+    upsert(table, SECOND, "two")
+    table.upsert(wide, batch_id="wide", schema_mode="add")
+    assert table.metadata_verify().ok
+    assert table.check().ok
+
+
+def test_a_savepoint_can_be_read_after_a_clean(tmp_path: Path) -> None:
+    table, first, before = made(tmp_path / "t")
+    table.savepoint_create()
+    for rows, name in ((SECOND, "two"), (THIRD, "three"), (SECOND, "four")):
+        upsert(table, rows, name)
+    assert table.clean(1).kept_for_savepoints
+    assert table.archive(1, options={"hoodie.cleaner.commits.retained": "1"}).held_by == f"savepoint {first}"
+    assert table.read(as_of=first, meta=True).num_rows == len(before)
+    assert table.restore(first).files_back
+    assert told(table) == before
+
+
+def test_several_are_rolled_back_in_one_step(tmp_path: Path) -> None:
+    table, first, before = made(tmp_path / "t")
+    second = upsert(table, SECOND, "two").instant
+    third = upsert(table, THIRD, "three").instant
+    assert [one.instant for one in table.restore(before=second).commits] == [third, second]
+    assert told(table) == before
+    with pytest.raises(UsageError, match="first commit of the timeline"):
+        table.restore(before=first)
+    for wrong in ({}, {"to": first, "before": first}):
+        with pytest.raises(UsageError, match="to one commit, or before one"):
+            table.restore(**wrong)
+    done = table.restore(first)
+    assert (done.instant, done.commits, done.rows_after) == (None, (), len(before)), "nothing is later"
+
+
+def test_history_tells_what_went(tmp_path: Path) -> None:
+    table, first, _ = made(tmp_path / "t")
+    table.savepoint_create(comment="why")
+    second, third = upsert(table, SECOND, "two").instant, upsert(table, THIRD, "three").instant
+    done = table.restore(first)
+    by_action = {one.action: one for one in table.history()}
+    told_of = by_action["restore"]
+    assert (told_of.instant, told_of.target, told_of.undone) == (done.instant, first, (third, second))
+    assert told_of.files_removed == len(done.files_deleted)
+    assert by_action["savepoint"].comment == "why"
+
+
+def test_changes_do_not_go_on_from_what_went(tmp_path: Path) -> None:
+    table, first, _ = made(tmp_path / "t")
+    second = upsert(table, SECOND, "two").instant
+    assert table.changes(since=first).to_arrow().num_rows
+    done = table.restore(first)
+    with pytest.raises(UsageError, match=f"commit {second}, which the table had then, was taken away by restore") as no:
+        table.changes(since=second).to_arrow()
+    assert f"changes since {first}" in no.value.hint
+    assert table.changes(since=first).to_arrow().num_rows == 0
+    third = upsert(table, THIRD, "three").instant
+    for since in (first, done.instant):
+        kinds = table.changes(since=since).to_arrow()["_change_type"].to_pylist()
+        assert kinds == ["insert"] * len(THIRD)
+    assert table.changes(since=third).to_arrow().num_rows == 0
+
+
+def test_what_was_archived_is_not_restored_to(tmp_path: Path) -> None:
+    table, first, _ = made(tmp_path / "t", "6")
+    for number in range(4):
+        upsert(table, SECOND, f"later {number}")
+    keep = {"hoodie.cleaner.commits.retained": "1"}
+    table.clean(1)
+    assert table.archive(2, options=keep).instants
+    with pytest.raises(UsageError, match="was archived"):
+        table.restore(first)
+
+
+def test_nothing_goes_that_was_not_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody commits between the look at the table and the restore."""
+    table, first, _ = made(tmp_path / "t")
+    upsert(table, SECOND, "two")
+    planned = restoring._planned
+
+    def meanwhile(*arguments: object) -> object:
+        upsert(table, THIRD, "three")
+        return planned(*arguments)
+
+    monkeypatch.setattr(restoring, "_planned", meanwhile)
+    before = [row[:4] for row in told(table)]
+    with pytest.raises(WriteConflictError, match="completed meanwhile"):
+        table.restore(first)
+    assert {row[:4] for row in told(table)} > {row for row in before if row[0] != "g"}
+
+
+def test_a_restore_that_is_pending_is_noted(tmp_path: Path) -> None:
+    table, first, _ = made(tmp_path / "t")
+    folder = next(path for path in (tmp_path / "t/.hoodie/timeline", tmp_path / "t/.hoodie") if path.is_dir())
+    (folder / f"{first}.savepoint.inflight").write_bytes(b"")
+    assert any("savepoint" in note for note in table.check().notes)
+    (cut,) = table.savepoint_list().savepoints
+    assert (cut.instant, cut.made_at, cut.files) == (first, None, 0)
+    table.savepoint_delete(first)
+    assert table.savepoint_list().savepoints == ()
+
+
+def test_the_command_asks_on_a_terminal_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, first, before = made(tmp_path / "t")
+    second = upsert(table, SECOND, "two").instant
+    run = CliRunner().invoke
+    uri = str(tmp_path / "t")
+    answer = run(main, ["restore", uri, "--to", first, "--json"])
+    assert (answer.exit_code, json.loads(answer.stdout)["error"]["culprit"]) == (2, "--yes")
+    monkeypatch.setattr("lakeindex.cli.commands.restore.is_terminal", lambda **_: True)
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
+    refused = run(main, ["restore", uri, "--to", first], input="n\n")
+    assert refused.exit_code == 130, "as every command that is broken off"
+    assert str(second) in refused.output
+    assert len(told(table)) > len(before)
+    planned = run(main, ["restore", uri, "--before", str(second), "--dry-run", "--json"])
+    assert json.loads(planned.stdout)["to"] == first
+    agreed = run(main, ["restore", uri, "--before", str(second)], input="y\n")
+    assert agreed.exit_code == 0, agreed.output
+    assert told(table) == before
+    made_here = run(main, ["savepoint", "create", uri, "--comment", "by hand", "--json"])
+    assert json.loads(made_here.stdout)["savepoint"]["comment"] == "by hand"
+    assert "by hand" in run(main, ["savepoint", "list", uri]).output
+    assert run(main, ["savepoint", "delete", uri, first]).exit_code == 0
+    assert "no savepoints" in run(main, ["savepoint", "list", uri]).output
+
+
+def test_a_savepoint_refuses_what_was_cleaned(tmp_path: Path) -> None:
+    table, first, _ = made(tmp_path / "t")
+    for number in range(3):
+        upsert(table, SECOND, f"later {number}")
+    table.clean(1)
+    with pytest.raises(TableUnsupportedError, match="cleaned away"):
+        table.savepoint_create(first)
+    with pytest.raises(TableUnsupportedError, match="cleaned away"):
+        table.restore(first, dry_run=True)
