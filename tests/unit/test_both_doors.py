@@ -42,6 +42,7 @@ ONLY_OPTIONS: dict[str, dict[str, str]] = {
     "changes": {"out": "rows are returned"},
     "overwrite": {"whole_table": "insert_overwrite_table is a method of its own"},
     "index_migrate": {"index_type": "is refused: --to names the index"},
+    "restore": {"yes": "a method does not ask"},
     "report": {"html": "run_report's page is in the run's folder", "history": "report_history is a method of its own"},
 }
 ONLY_ARGUMENTS: dict[str, dict[str, str]] = {

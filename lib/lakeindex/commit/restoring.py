@@ -120,10 +120,9 @@ def carry_out(context: WriteContext, data: bytes, paths: Iterable[str] = (), own
 
 def _finish(context: WriteContext, timeline: Timeline, time: str) -> None:
     path = timeline.path(Instant(time, names.RESTORE, InstantState.REQUESTED))
-    try:
-        data, _ = records.read_filled(context.storage, path, lambda data, path: (data, parse_restore_plan(data, path)))
-    except (ObjectNotFoundError, TableCorruptError):
+    if timeline.restore_plan(time) is None:
         return  # it names no write that could be taken for gone
+    data = context.storage.read(path)
     if OWN_SYNC_MARKER in data:
         paths = (path for decision in _decisions_on(context, data) for path in decision.paths)
         carry_out(context, data, tuple(paths), time)

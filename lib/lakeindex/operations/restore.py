@@ -12,7 +12,7 @@ from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.format.instants import instant_time_of, iso_of_instant_time
 from lakeindex.operations.written_slices import read_commits, rows_of_files
 from lakeindex.options.types import WriteConfig
-from lakeindex.showing.json_result import JsonResult, TableResult
+from lakeindex.showing.json_result import TableResult
 from lakeindex.table.handle import Table
 from lakeindex.timeline.verdicts import BATCH_KEY
 
@@ -20,7 +20,7 @@ _USER: Final = "lakeindex"
 
 
 @dataclass(frozen=True, slots=True)
-class Savepoint(JsonResult):
+class Savepoint:
     """A commit that is kept.
 
     Attributes:
@@ -67,7 +67,7 @@ class Savepoints(TableResult):
 
 
 @dataclass(frozen=True, slots=True)
-class LostCommit(JsonResult):
+class LostCommit:
     """A commit that a restore takes away.
 
     Attributes:

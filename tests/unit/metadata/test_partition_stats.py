@@ -224,8 +224,8 @@ def test_a_partition_that_a_rollback_brings_back_has_its_ranges_again(table: Lak
     wanted = brute(table, "d")
     instant = replaced_partition(table, "d")
     view, properties = view_of(table), Table.open(open_storage(table.uri)).properties
-    after = replace(view, data=view.data.without_completed(instant))
-    change = change_of_undone(after, properties, instant, (), frozenset({"d"}) if is_known else None)
+    after = replace(view, data=view.data.without_completed({instant}))
+    change = change_of_undone(after, properties, {instant}, (), frozenset({"d"}) if is_known else None)
     found = change[PARTITION_STATS].puts
     assert {partition_stats_key(name, "d") for name in wanted} <= found.keys()
     assert {one[FIELD]["isTightBound"] for one in found.values()} == {True}
@@ -272,8 +272,8 @@ def test_beside_another_write_that_is_pending_what_a_rollback_gives_back_only_wi
     for by in (-1, 0, 1):
         beside = [Instant(f"{int(instant) + by}", names.COMMIT, InstantState.INFLIGHT)] if by else []
         data = Timeline.of(view.data.layout, [*view.data.files, *beside], view.table.storage)
-        after = replace(view, data=data.without_completed(instant))
-        change = change_of_undone(after, properties, instant, paths, frozenset())
+        after = replace(view, data=data.without_completed({instant}))
+        change = change_of_undone(after, properties, {instant}, paths, frozenset())
         assert {one[FIELD]["isTightBound"] for one in change[PARTITION_STATS].puts.values()} == {not by}, by
 
 

@@ -16,6 +16,7 @@ from lakeindex.operations.check import check_table
 from lakeindex.operations.check_violations import Broken, CheckReport, Writer
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage.memory import Call
+from lakeindex.timeline.avro_instants import RollbackMetadata, format_restore_metadata
 from tests.builders import Row, batch_of, make_table
 from tests.meanwhile import MemoryTable
 from tests.unit.commit.savepoints import savepoint_bytes
@@ -454,9 +455,17 @@ def test_what_hudi_completes_without_a_request_is_sound(table: Path):
     at = commit_instants(table)[-1]
     (live, *_) = live_files(table)
     partition, name = relative(table, live).rpartition("/")[::2]
-    for action, time in (("savepoint", at), ("restore", "20270101000000000")):
+    restored = format_restore_metadata("20270101000000000", [], 1)
+    saved = savepoint_bytes({partition: (name,)})
+    for action, time, said in (("savepoint", at, saved), ("restore", "20270101000000000", restored)):
         (table / ".hoodie" / f"{time}.{action}.inflight").write_bytes(b"")
-        (table / ".hoodie" / f"{time}.{action}").write_bytes(savepoint_bytes({partition: (name,)}))
+        (table / ".hoodie" / f"{time}.{action}").write_bytes(said)
     assert check_table(str(table)).violations == ()
+    gone = format_restore_metadata("20270101000000000", [RollbackMetadata("20270101000000000", at, "commit")], 1)
+    (table / ".hoodie" / "20270101000000000.restore").write_bytes(gone)
+    assert _has(check_table(str(table)), Broken.ROLLBACK, at, "still on the timeline")
+    (table / ".hoodie" / "20270101000000000.restore").write_bytes(gone[:40])
+    assert _has(check_table(str(table)), Broken.COMMIT, ".hoodie/20270101000000000.restore", "damaged")
+    (table / ".hoodie" / "20270101000000000.restore").write_bytes(restored)
     (table / ".hoodie" / "20270101000000001.indexing").write_bytes(b"")
     assert _has(check_table(str(table)), Broken.TIMELINE, ".hoodie/20270101000000001.indexing", "never requested")

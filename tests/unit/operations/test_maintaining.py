@@ -151,6 +151,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     validate("maintain", done.json)
     assert [step["step"] for step in done.json["steps"]] == [
         "settle",
+        "savepoint",
         "clean",
         "metadata",
         "archive",
@@ -239,7 +240,7 @@ def test_savepoints_are_made_and_the_oldest_of_its_own_deleted(tmp_path: Path) -
     assert not table.maintain(["savepoint"]).steps[0].changed
     made = []
     for number in range(3, 6):
-        table.upsert(rows(range(number)), batch_id=f"later {number}")
+        table.upsert(rows(range(number), number), batch_id=f"later {number}")
         assert table.maintain(["savepoint"], options=keep).steps[0].counts["made"] == 1
         assert not table.maintain(["savepoint"], options=keep).steps[0].changed
         made.append(table.savepoint_list().savepoints[-1].instant)
