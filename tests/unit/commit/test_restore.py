@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from lakeindex.commit.recovery import maintaining
 from lakeindex.commit.services.clean import clean_table
-from lakeindex.commit.services.restore import Going, plan_restore, restore_table
+from lakeindex.commit.services.restore import Going, later_writes, plan_restore, restore_table
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.commit.services.savepoints import create_savepoint, delete_savepoint, list_savepoints
 from lakeindex.errors import LakeIndexError, PendingInstantError, TableUnsupportedError, UsageError
@@ -25,6 +26,8 @@ from lakeindex.timeline.avro_instants import (
     parse_restore_plan,
     parse_savepoint,
 )
+from lakeindex.timeline.layout import TimelineLayout
+from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import decisions
 from tests.model.world import CONFIG, LAYOUT, Batch, live_rows
 from tests.unit.commit.protocol_support import BATCH, FIRST, OTHER, World
@@ -273,3 +276,11 @@ def test_a_pending_clean_of_another_writer_is_in_the_way(world: World) -> None:
     world.store.write(LAYOUT.path(Instant(LATE, names.CLEAN, InstantState.REQUESTED)), b"x")
     with pytest.raises(PendingInstantError, match="clean"):
         plan_restore(Table.open(world.store), first)
+
+
+def test_what_was_completed_later_goes_whenever_it_began() -> None:
+    """Hudi 1.x restores by completion; a timeline that does not say when something was completed, by time."""
+    one, two, three = (Instant(f"2026010100000000{n}", names.COMMIT, InstantState.COMPLETED) for n in (1, 2, 3))
+    assert later_writes(Timeline.of(TimelineLayout(), [one, two, three]), two) == (three,)
+    done = [replace(one, completion_time=f"2026010100000000{end}") for one, end in ((one, 9), (two, 7), (three, 8))]
+    assert [write.time[-1] for write in later_writes(Timeline.of(TimelineLayout(2), done), done[1])] == ["1", "3"]
