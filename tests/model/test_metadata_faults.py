@@ -35,6 +35,7 @@ EVERY_NTH = {
     "clean": 13,
     "add the record index": 17,
     "roll back what was built in": 19,
+    "restore": 41,
 }
 """Of the calls that fail in the short test."""
 
@@ -105,6 +106,8 @@ def operation(name: str, version: str) -> Operation:
     elif name.startswith("roll back"):
         before, after, run = [FIRST, SECOND], [FIRST], roll_back_newest
         built = int(name != "roll back")
+    elif name == "restore":
+        before, after, run, built = [FIRST, SECOND, THIRD], [FIRST], restore_first, 1
     elif name == "clean":
         before = after = [FIRST, SECOND, THIRD]
         run = clean
@@ -138,6 +141,11 @@ def roll_back_newest() -> None:
     if len(writes) == 2:
         with suppress(UsageError):  # the roll-back that failed is settled first, and was the one that is wanted
             LakeTable(TABLE).rollback(writes[1].time)
+
+
+def restore_first() -> None:
+    """To the first commit; what is there already needs no more."""
+    LakeTable(TABLE).restore(Table.open(stores()[0]).load_timeline().completed_writes[0].time)
 
 
 @pytest.mark.parametrize(

@@ -204,6 +204,7 @@ class CleanMetadata:
         deleted: partition path -> names of the deleted files.
         last_completed: newest completed write when it was planned.
         millis: how long it took.
+        savepoints: the commits that were kept when it was planned.
     """
 
     start_time: str
@@ -212,6 +213,7 @@ class CleanMetadata:
     deleted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     last_completed: str = ""
     millis: int = 0
+    savepoints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,12 +224,15 @@ class CleanPlan:
         files: partition path -> locations of the files to delete.
         earliest: earliest instant to retain, its time and action; None if the policy names none.
         last_completed: newest completed write when it was planned.
+        savepoints: the commits that were kept then. Once one is not kept any more, Hudi looks into all partitions
+            again, and archives no replacecommit behind the first of them whose files a savepoint had kept.
     """
 
     policy: str
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     earliest: tuple[str, str] | None = None
     last_completed: str = ""
+    savepoints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,7 +458,7 @@ def format_clean_plan(plan: CleanPlan) -> bytes:
             "version": _CLEAN_VERSION,
             "filePathsToBeDeletedPerPartition": files,
             "partitionsToBeDeleted": [],
-            "extraMetadata": {},
+            "extraMetadata": _saved(plan.savepoints),
         },
     )
 
@@ -482,9 +487,16 @@ def format_clean_metadata(metadata: CleanMetadata) -> bytes:
             "partitionMetadata": partitions,
             "version": _CLEAN_VERSION,
             "bootstrapPartitionMetadata": {},
-            "extraMetadata": {},
+            "extraMetadata": _saved(metadata.savepoints),
         },
     )
+
+
+_SAVEPOINTS: Final = "savepointed_timestamps"
+
+
+def _saved(savepoints: tuple[str, ...]) -> dict[str, str]:
+    return {_SAVEPOINTS: ",".join(savepoints)} if savepoints else {}
 
 
 def parse_clean_plan(data: bytes, source: str) -> CleanPlan:
@@ -500,6 +512,7 @@ def parse_clean_plan(data: bytes, source: str) -> CleanPlan:
             files or {part: tuple(found) for part, found in old.items()},
             None if earliest is None else (earliest["timestamp"], earliest["action"]),
             record.get("lastCompletedCommitTimestamp") or "",
+            tuple(filter(None, ((record.get("extraMetadata") or {}).get(_SAVEPOINTS) or "").split(","))),
         )
 
     return _parse(data, source, build)

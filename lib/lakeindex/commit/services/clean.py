@@ -209,7 +209,8 @@ def _clean(context: WriteContext, lock: TableLock, earliest: Instant, files: Seq
     storage, timeline = context.storage, context.table.load_timeline()
     last = timeline.last_completed_write_time or ""
     paths = [file.path for file in files]
-    plan = CleanPlan(POLICY, located(storage, paths), (earliest.time, earliest.action), last)
+    savepoints = tuple(sorted(timeline.savepoints, key=comparable))
+    plan = CleanPlan(POLICY, located(storage, paths), (earliest.time, earliest.action), last, savepoints)
     data = format_clean_plan(plan)
     time = request_service(context, timeline, names.CLEAN, data)
     try:
@@ -271,6 +272,7 @@ def _carry_out(
         earliest_retained=plan.earliest[0] if plan.earliest is not None else "",
         deleted=deleted,
         last_completed=plan.last_completed,
+        savepoints=plan.savepoints,
         millis=max(context.host.clock.now_ms() - started, 0),
     )
     completed = Instant(time, names.CLEAN, InstantState.COMPLETED)
