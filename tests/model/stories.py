@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from lakeindex.commit.services.archive import archive_table
@@ -14,6 +14,7 @@ from lakeindex.commit.write_session import begin_write
 from lakeindex.errors import LakeIndexError
 from lakeindex.format.instants import parse_instant
 from lakeindex.format.java_properties import format_properties, parse_properties
+from lakeindex.options.clustering_options import ClusteringOptions, ClusteringUpdates
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
@@ -29,6 +30,7 @@ from tests.model.world import (
     CONFIG,
     PROPERTIES,
     Batch,
+    Cluster,
     Overwrite,
     PlainClock,
     Rows,
@@ -238,6 +240,12 @@ SAME_BATCH = (
     Cast("one", Batch("run-1", {"a1": "one", "x": "one"}, "the batch")),
     Cast("two", Batch("run-2", {"a1": "one", "x": "one"}, "the batch")),
 )
+
+CLUSTER = Cast("cluster", Cluster("run-c", {}))
+CLUSTERED_AND_UPSERTED = (CLUSTER, Cast("upsert", Batch("run-1", {"a1": "one"})))
+CLUSTERED_AND_INSERTED = (CLUSTER, Cast("insert", Batch("run-1", {"n": "one"})))
+CLUSTERED_TWICE = (CLUSTER, Cast("again", CLUSTER.batch))
+ALLOWING = replace(CONFIG, areas=(ClusteringOptions(updates=ClusteringUpdates.ALLOW),))
 
 BUCKET_ROWS: Rows = {"a1": "0", "a2": "0", "b1": "0", "b2": "0"}
 BUCKET_GROUPS = bucket_groups(BUCKET_ROWS)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -9,7 +10,11 @@ from tests.model.buckets import write as write_buckets
 from tests.model.exploring import Story, explore
 from tests.model.shared_lock import SHARED_STORIES
 from tests.model.stories import (
+    ALLOWING,
     BUCKET_GROUPS,
+    CLUSTERED_AND_INSERTED,
+    CLUSTERED_AND_UPSERTED,
+    CLUSTERED_TWICE,
     DISJOINT,
     EMPTIED_AND_INSERTED,
     GROUPS,
@@ -43,6 +48,7 @@ from tests.model.stories import (
     rolling_back,
     rolling_one_back,
 )
+from tests.model.world import upsert
 
 ONE = {"switch": 1, "stall": 1, "crash": 1, "lost": 1, "total": 1}
 
@@ -71,6 +77,12 @@ STORIES: dict[str, Callable[[], Story]] = {
     "emptied and inserted": lambda: bucket_story(EMPTIED_AND_INSERTED, [{"a1": "0"}]),
     "hudi beside an overwrite": lambda: HudiStory(BUCKET_GROUPS, OVERWRITE, write=write_buckets),
     "hudi beside a rescaling": lambda: HudiStory(BUCKET_GROUPS, RESCALE, write=write_buckets),
+    "clustered and upserted": lambda: WriterStory(GROUPS, CLUSTERED_AND_UPSERTED),
+    "clustered and upserted, which is allowed": lambda: WriterStory(
+        GROUPS, CLUSTERED_AND_UPSERTED, write=partial(upsert, config=ALLOWING)
+    ),
+    "clustered and inserted": lambda: WriterStory(GROUPS, CLUSTERED_AND_INSERTED),
+    "a clustering and its zombie": lambda: WriterStory(GROUPS, CLUSTERED_TWICE),
     "cleaned and upserted": lambda: ServiceStory({"cleaner": cleaning}, OVERLAPPING[:1]),
     "cleaned twice": lambda: ServiceStory({"cleaner": cleaning, "other": cleaning}),
     "cleaned and archived": lambda: ServiceStory({"cleaner": cleaning, "archiver": archiving}),

@@ -17,9 +17,10 @@ from lakeindex.errors import UsageError
 from lakeindex.metadata.metadata_table import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.table.handle import Table
+from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, make_table
 from tests.model.harness import Operation, fail_every_call
-from tests.model.test_pipeline_faults import FIRST, SECOND, TABLE, rescale_to, run_batch_of, table_equals
+from tests.model.test_pipeline_faults import FIRST, MORE, OPTIONS, SECOND, TABLE, rescale_to, run_batch_of, table_equals
 
 pytestmark = pytest.mark.usefixtures("time_leaps")
 
@@ -31,6 +32,7 @@ VERSIONS = ("6", "9")
 EVERY_NTH = {
     "upsert": 61,
     "rescale": 61,
+    "cluster": 61,
     "roll back": 17,
     "clean": 13,
     "add the record index": 17,
@@ -91,7 +93,7 @@ def readers_agree(_: MemoryStorage) -> None:
     """Who asks the record index finds what who reads the table does."""
     table = LakeTable(TABLE)
     rows = table.read(meta=True).column("_hoodie_record_key").to_pylist()
-    found = table.get([row.id for row in (*FIRST, *THIRD)]).rows.column("_hoodie_record_key").to_pylist()
+    found = table.get([row.id for row in (*FIRST, *THIRD, *MORE)]).rows.column("_hoodie_record_key").to_pylist()
     assert sorted(found) == sorted(rows)
 
 
@@ -103,6 +105,10 @@ def operation(name: str, version: str) -> Operation:
         after, run = [FIRST, SECOND], lambda: run_batch_of(SECOND)
     elif name == "rescale":
         index, is_global, after, run = "BUCKET", False, [FIRST], lambda: rescale_to(3)
+    elif name == "cluster":
+        index, moves = "GLOBAL_BLOOM", True
+        before = after = [FIRST, MORE]
+        run = cluster
     elif name.startswith("roll back"):
         before, after, run = [FIRST, SECOND], [FIRST], roll_back_newest
         built = int(name != "roll back")
@@ -128,6 +134,11 @@ def add_record_index() -> None:
     """As an operator: build it, and after an error look whether it is there."""
     if RECORD_INDEX not in Table.open(stores()[0]).properties.metadata_partitions:
         LakeTable(TABLE).metadata_build([RECORD_INDEX])
+
+
+def cluster() -> None:
+    """Put all files of a partition together, in an order of their columns."""
+    LakeTable(TABLE).cluster(sort="columns", columns=["v", "ts"], options=OPTIONS, runner=LocalRunner(1))
 
 
 def clean() -> None:

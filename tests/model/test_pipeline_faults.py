@@ -6,7 +6,7 @@ same command is run again, as a user would, and the table is compared with a dic
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -125,9 +125,10 @@ def test_nothing_after_the_commit_fails_the_run(index: str, error: Exception):
     upsert(index).check(store)
 
 
-def run_batch_of(rows: list[Row], batch_id: str = "second") -> RunSummary:
+def run_batch_of(rows: list[Row], batch_id: str = "second", more: Mapping[str, str] | None = None) -> RunSummary:
+    options = {**OPTIONS, **(more or {})}
     return LakeTable(TABLE).upsert(
-        batch_of(rows), checkpoints=RUNS, batch_id=batch_id, run_id=batch_id, options=OPTIONS, runner=LocalRunner(1)
+        batch_of(rows), checkpoints=RUNS, batch_id=batch_id, run_id=batch_id, options=options, runner=LocalRunner(1)
     )
 
 
@@ -159,6 +160,50 @@ RESCALE = Operation(
     check=rescaled_table_equals([FIRST], 3),
     store=lambda: MemoryStorage.named("pipeline"),
 )
+
+
+NEW_FILES = {"hoodie.parquet.small.file.limit": "0"}
+
+
+def in_two_files(index: str, version: str) -> Callable[[], dict[str, bytes]]:
+    """A table with two base files of a partition, whose ranges overlap."""
+
+    def prepare() -> dict[str, bytes]:
+        store, runs = MemoryStorage.named("pipeline"), MemoryStorage.named("pipeline-runs")
+        store.restore({})
+        runs.restore({})
+        make_table(TABLE, hoodie__index__type=index, hoodie__write__table__version=version)
+        for name, rows in (("first", FIRST), ("more", MORE)):
+            run_batch_of(rows, name, NEW_FILES)
+        runs.restore({})
+        return store.snapshot()
+
+    return prepare
+
+
+MORE = [Row("aa", "x", 1, "1"), Row("cc", "x", 1, "1")]
+
+
+def clustering(index: str, version: str) -> Operation:
+    """Files are put together; then all keys come again."""
+    scope = is_global(index)
+
+    def check_all(store: MemoryStorage) -> None:
+        table_equals([FIRST, MORE], is_global=scope)(store)
+        assert LakeTable(TABLE).cluster(sort="columns", columns=["v", "ts"], options=OPTIONS).noop
+        again = [replace(row, ts=3) for row in (*FIRST, *MORE)]
+        batch_of_operation(store, again, "afterwards")
+        table_equals([FIRST, MORE, again], is_global=scope)(store)
+
+    return Operation(
+        f"cluster {index}, version {version}",
+        prepare=in_two_files(index, version),
+        run=lambda _: LakeTable(TABLE).cluster(
+            sort="columns", columns=["v", "ts"], options=OPTIONS, runner=LocalRunner(1)
+        ),
+        check=check_all,
+        store=lambda: MemoryStorage.named("pipeline"),
+    )
 
 
 def emptied(index: str) -> Operation:
@@ -305,6 +350,21 @@ def test_rescale_survives_every_failing_call(first: int):
     """In four parts, so that they can be done beside each other."""
     report = fail_every_call(RESCALE, every=4, first=first)
     assert report.histories > 25
+
+
+@pytest.mark.parametrize(("index", "version", "every"), [("BLOOM", "6", 31), ("RECORD_INDEX", "9", 41)])
+def test_clustering_survives_some_failing_calls(index: str, version: str, every: int):
+    report = fail_every_call(clustering(index, version), every=every)
+    assert report.histories > 3
+
+
+@pytest.mark.model
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("version", ["6", "8", "9"])
+@pytest.mark.parametrize("index", ["BLOOM", "BUCKET", "RECORD_INDEX"])
+def test_clustering_survives_every_failing_call(index: str, version: str):
+    report = fail_every_call(clustering(index, version), every=1)
+    assert report.histories > 50
 
 
 @pytest.mark.parametrize(("index", "every"), [("BLOOM", 11), ("RECORD_INDEX", 19)])

@@ -16,9 +16,11 @@ from lakeindex.commit.services.metadata_service import committed_files
 from lakeindex.commit.sweep import Stray, find_strays, sweep_all
 from lakeindex.commit.write_session import (
     AlreadyDone,
+    Clustering,
     ExpectedFile,
     PlannedFile,
     PublishGuards,
+    Replacement,
     WriteSession,
     begin_write,
 )
@@ -49,7 +51,14 @@ from lakeindex.table.host import Host, Process
 from lakeindex.table.properties import metadata_table_of, parse_table_properties
 from lakeindex.timeline import lsm_archive
 from lakeindex.timeline.archived_timeline import read_avro_records
-from lakeindex.timeline.avro_instants import OWN_SYNC_MARKER, parse_clean_metadata
+from lakeindex.timeline.avro_instants import (
+    OWN_SYNC_MARKER,
+    ClusteringGroup,
+    ClusteringSlice,
+    RequestedReplace,
+    format_requested_replace,
+    parse_clean_metadata,
+)
 from lakeindex.timeline.layout import layout_of_version
 from lakeindex.timeline.timeline import Timeline
 from tests.builders import VERSION
@@ -108,6 +117,11 @@ class Batch:
 @dataclass(frozen=True)
 class Overwrite(Batch):
     """What one run puts in the place of all rows; nothing, if it has none: the partition is emptied."""
+
+
+@dataclass(frozen=True)
+class Cluster(Batch):
+    """A run that puts the rows of all file groups, as they are, into one."""
 
 
 def file_id(number: int) -> str:
@@ -226,7 +240,8 @@ def upsert(
     session = begin(table, batch.identity, "UPSERT", config, host=host, verify=verify_rows)
     if isinstance(session, AlreadyDone):
         return session.instant
-    return until_published(session, config, lambda: _merge_and_publish(storage, table, session, batch, host))
+    attempt = _cluster_and_publish if isinstance(batch, Cluster) else _merge_and_publish
+    return until_published(session, config, lambda: attempt(storage, table, session, batch, host))
 
 
 def sweep_strays(table: Table, config: WriteConfig, host: Host) -> tuple[Stray, ...]:
@@ -265,6 +280,27 @@ def _merge_and_publish(storage: Storage, table: Table, session: WriteSession, ba
     commit = CommitMetadata({PARTITION: tuple(stats)}, "UPSERT", {"schema": "{}"})
     guards = PublishGuards(known_writes=snapshot.timeline.completed_write_times)
     return session.publish(commit, tuple(expected), guards, "{}")
+
+
+def _cluster_and_publish(storage: Storage, table: Table, session: WriteSession, batch: Batch, host: Host) -> str:
+    snapshot = table.snapshot()
+    old = snapshot.base_files(PARTITION)
+    rows = {key: value for file in old for key, value in read_rows(storage, file).items()}
+    new_group = f"{uuid.uuid5(uuid.NAMESPACE_OID, host.new_token())}-0"
+    planned = (PlannedFile(PARTITION, new_group, "2-0-0", None, 0, len(rows)),)
+    slices = tuple(ClusteringSlice(PARTITION, file.file_id, file.path) for file in old)
+    requested = format_requested_replace(RequestedReplace("CLUSTER", (ClusteringGroup(slices),)))
+    replaced = Replacement(old, begins_as=LAYOUT.clustering, groups_only=True)
+    digest = json.dumps(["cluster", *(file.path for file in old)])
+    plan = session.plan(planned, snapshot.instant_time, digest, replaced, Clustering(requested))
+    (file,), data = plan.files, encode_rows(rows)
+    storage.write(file.path, data)
+    gone = {PARTITION: tuple(one.file_id for one in old)}
+    commit = CommitMetadata(
+        {PARTITION: (stat_of(file, rows, None),)}, "CLUSTER", {"schema": "{}"}, replaced_file_ids=gone
+    )
+    guards = PublishGuards(known_writes=snapshot.timeline.completed_write_times)
+    return session.publish(commit, (ExpectedFile(file.path, len(data), len(rows)),), guards, "{}")
 
 
 def make_host(name: str, clock: object, gone: Callable[[Process], bool]) -> Host:
