@@ -55,11 +55,13 @@ class BucketPlacing:
             )
         return bucket_ids(keys, self.layout.count_of(file.partition_path), self.layout)
 
-    def ordered(self, rows: pa.Table, file: BaseFile) -> pa.Table:
+    def order(self, rows: pa.Table) -> pa.Array:
         """As :class:`~lakeindex.operations.rewrite_run.Placing`."""
-        found = rows.take(pc.sort_indices(rows.column(RECORD_KEY)))
-        _check_unique(found.column(RECORD_KEY), file)
-        return found
+        return pc.sort_indices(rows.column(RECORD_KEY))
+
+    def check(self, rows: pa.Table, file: BaseFile) -> None:
+        """As :class:`~lakeindex.operations.rewrite_run.Placing`."""
+        _check_unique(rows.column(RECORD_KEY), file)
 
 
 def _check_unique(keys: pa.ChunkedArray, file: BaseFile) -> None:

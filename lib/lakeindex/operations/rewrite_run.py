@@ -13,8 +13,11 @@ The digest of all rows as they were read is compared with that of all rows as th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeAlias
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +27,7 @@ from lakeindex.commit.run_records import run_folder
 from lakeindex.commit.write_session import ExpectedFile, PublishGuards, WriteSession
 from lakeindex.errors import InvariantError, ObjectNotFoundError, first_line
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry
-from lakeindex.hashing.arrow import plain_strings
+from lakeindex.hashing.arrow import one_array, plain_strings
 from lakeindex.hashing.row_digest import RowDigest, digest_rows, sum_of
 from lakeindex.model import ARRANGING_OPERATION, BaseFile
 from lakeindex.operations.rows.aligned_rows import align, aligned_batches, open_base_file, row_schema
@@ -39,6 +42,7 @@ from lakeindex.showing.json_values import json_of
 from lakeindex.stages.merge_write.file_slices import new_file_stat
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
+from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.tasks.memory_bound import chunk_bytes, current_share
 from lakeindex.tasks.runner import Runner, pack, run_tasks
 from lakeindex.tasks.stores import storage_at
@@ -59,6 +63,10 @@ OPERATION: Final = ARRANGING_OPERATION
 """Incremental readers may pass it over."""
 _OPEN_COST: Final = 1_000_000.0
 _TASKS_A_SLOT: Final = 3
+_GROUPS_AT_ONCE: Final = 4
+_LARGEST_TEXTS: Final = 1024**3
+_ROWS_AT_ONCE: Final = 65_536
+_R = TypeVar("_R")
 
 
 class Placing(Protocol):
@@ -67,8 +75,11 @@ class Placing(Protocol):
     def places(self, rows: pa.Table, file: BaseFile) -> np.ndarray:
         """The place of each row of an old file: int64 [n]. Raises: TableCorruptError: a row has none."""
 
-    def ordered(self, rows: pa.Table, file: BaseFile) -> pa.Table:
-        """The rows of a place of a new file in their order. Raises: TableCorruptError: they cannot be there."""
+    def order(self, rows: pa.Table) -> pa.Array:
+        """The order of the rows of a place: their numbers, uint64 [n]."""
+
+    def check(self, rows: pa.Table, file: BaseFile) -> None:
+        """Look at the ordered rows of a place of a new file. Raises: TableCorruptError: they cannot be there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +137,7 @@ class BuildTask:
         parts: where the rows of each of its places are, one place after the other.
         record: where to leave what was written.
         held_bytes: what it holds, about.
+        threads: that it may work with.
     """
 
     table_uri: str
@@ -137,6 +149,7 @@ class BuildTask:
     parts: tuple[tuple[Source, ...], ...]
     record: str
     held_bytes: int = 0
+    threads: int = 1
 
     @property
     def cost(self) -> float:
@@ -228,24 +241,40 @@ def _build(task: BuildTask) -> BuiltFile:
     def parts() -> Iterator[pa.Table]:
         nonlocal read
         for sources in task.parts:
-            rows = [schema.empty_table()]
-            for source in sources:
-                found = _rows_of(store, source, schema)
-                rows.append(found)
-                if isinstance(source, BaseFile):
-                    read = read + digest_without_name(found)
-            yield task.placing.ordered(pa.concat_tables(rows), task.new)
+            found = _at_once(task, lambda source: _rows_of(store, source, schema), sources)
+            read = read + sum_of(digest for _, digest in found)
+            rows = pa.concat_tables([schema.empty_table(), *(one for one, _ in found)])
+            order = task.placing.order(rows)
+            columns = _at_once(task, partial(_taken, order=order), rows.columns)
+            rows = pa.table(columns, schema=schema)
+            task.placing.check(rows, task.new)
+            yield rows
 
     data = encode_parts(parts(), task)
     encoded = open_pages(pa.BufferReader(data))
-    groups = (read_groups(encoded, [group]) for group in range(encoded.num_row_groups))
-    digest = sum_of(digest_without_name(align(group, task.new, schema)) for group in groups)
+
+    def again(group: int) -> RowDigest:
+        source = open_pages(pa.BufferReader(data), metadata=encoded.metadata)
+        return digest_without_name(align(read_groups(source, [group], use_threads=False), task.new, schema))
+
+    digest = sum_of(_at_once(task, again, range(encoded.num_row_groups)))
     store.write(task.new.path, data)
     store.sync([task.new.path])
     built = BuiltFile(_sized(task.new, len(data)), digest, digest_in(data), read)
     record = {"size": len(data), "digest": json_of(digest), "footer": built.footer, "read": json_of(read)}
     store.write(task.record, records.encode(record))
     return built
+
+
+def _taken(column: pa.ChunkedArray, order: pa.Array) -> pa.ChunkedArray:
+    """The values in another order; texts of 2 GiB are never one array of short offsets."""
+    kind = column.type
+    wide = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}.get(kind)
+    if wide is None or column.nbytes < _LARGEST_TEXTS:
+        return pa.chunked_array([one_array(column).take(order)], kind)
+    found = one_array(column.cast(wide)).take(order)
+    pieces = (found.slice(at, _ROWS_AT_ONCE).cast(kind) for at in range(0, len(found), _ROWS_AT_ONCE))
+    return pa.chunked_array(list(pieces), kind)
 
 
 def encode_parts(parts: Iterable[pa.Table], task: BuildTask) -> bytes:
@@ -259,7 +288,9 @@ def encode_parts(parts: Iterable[pa.Table], task: BuildTask) -> bytes:
             continue
         named = rows.set_column(place, FILE_NAME, constant_column(task.new.name, rows.num_rows))
         groups = [named.slice(at, limit) for at in range(0, named.num_rows, limit)]
-        encoded.append(encoded_parts(groups, schema, task.config, dictionaries=dictionaries_for(named)))
+        lots = [groups[at : at + _GROUPS_AT_ONCE] for at in range(0, len(groups), _GROUPS_AT_ONCE)]
+        encode = partial(encoded_parts, schema=schema, config=task.config, dictionaries=dictionaries_for(named))
+        encoded += _at_once(task, encode, lots)
         keys.append(plain_strings(rows.column(RECORD_KEY)))
     shell = encoded_parts([], schema, task.config, schema_footer(task.schema, task.table_name))
     stored = pa.chunked_array(keys, keys[0].type if keys else pa.string())
@@ -267,10 +298,21 @@ def encode_parts(parts: Iterable[pa.Table], task: BuildTask) -> bytes:
     return b"".join(splice(shell, (group for one in encoded for group in one.groups()), entries))
 
 
-def _rows_of(store: Storage, source: Source, schema: pa.Schema) -> pa.Table:
+def _rows_of(store: Storage, source: Source, schema: pa.Schema) -> tuple[pa.Table, RowDigest]:
+    """The rows, and of a whole old file their digest."""
     if isinstance(source, RowsPiece):
-        return _read_piece(store, source)
-    return pa.concat_tables([schema.empty_table(), *_batches(store, source, schema, source.size_bytes + 1)])
+        return _read_piece(store, source), RowDigest()
+    rows = pa.concat_tables([schema.empty_table(), *_batches(store, source, schema, source.size_bytes + 1)])
+    return rows, digest_without_name(rows)
+
+
+def _at_once(task: BuildTask, function: Callable[[Any], _R], items: Sequence[Any]) -> list[_R]:
+    """``function`` of each, in order, by the threads of a task."""
+    if task.threads == 1 or len(items) < 2:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(task.threads) as pool:
+        futures = [pool.submit(copy_context().run, function, item) for item in items]
+        return [future.result() for future in futures]
 
 
 def _built_before(store: Storage, task: BuildTask) -> BuiltFile | None:
@@ -356,6 +398,9 @@ class Mover:
 
     def build(self, tasks: Sequence[BuildTask]) -> list[BuiltFile]:
         """Write new files, in the order of the tasks."""
+        near = isinstance(self.runner, LocalRunner)  # executors have a core a task
+        threads = max(1, self.runner.slots // max(1, len(tasks))) if near else 1
+        tasks = [replace(task, threads=threads) for task in tasks]
         done = self._map(build_files, tasks, [task.cost for task in tasks], "write the new base files")
         by_path = {one.file.path: one for one in done}
         return [by_path[task.new.path] for task in tasks]

@@ -111,13 +111,16 @@ class RowOrder:
             found += _not_before(columns, cut)
         return found
 
-    def ordered(self, rows: pa.Table, file: BaseFile) -> pa.Table:  # noqa: ARG002 - of every placing
+    def check(self, rows: pa.Table, file: BaseFile) -> None:
+        """As :class:`~lakeindex.operations.rewrite_run.Placing`: any rows may be in any order."""
+
+    def order(self, rows: pa.Table) -> pa.Array:
         """As :class:`~lakeindex.operations.rewrite_run.Placing`. Rows of one place in it are sorted by key."""
         if self.curve is Curve.LINEAR:
             by = [(name, "ascending") for name in dict.fromkeys((*self.columns, RECORD_KEY))]
-            return rows.take(pc.sort_indices(rows, by))
+            return pc.sort_indices(rows, by)
         keyed = pa.table([pa.array(self._on_curve(rows)), rows.column(RECORD_KEY)], names=["at", "key"])
-        return rows.take(pc.sort_indices(keyed, [("at", "ascending"), ("key", "ascending")]))
+        return pc.sort_indices(keyed, [("at", "ascending"), ("key", "ascending")])
 
     def _on_curve(self, rows: pa.Table) -> Numbers:
         """The place of each row on the curve: uint64 [n]."""

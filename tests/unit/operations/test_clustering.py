@@ -181,7 +181,7 @@ def test_places_agree_with_the_order() -> None:
     for columns in (("_hoodie_record_key",), ("t",), ("n", "t"), ("d",), ("t", "n", "d")):
         order = RowOrder(columns).fitted(table, 6)
         found = order.places(table, file)
-        sorted_rows = order.ordered(table, file)
+        sorted_rows = table.take(order.order(table))
         again = order.places(sorted_rows, file)
         assert (np.diff(again) >= 0).all(), columns
         assert sorted(found.tolist()) == sorted(again.tolist())
@@ -189,7 +189,7 @@ def test_places_agree_with_the_order() -> None:
     for curve in (Curve.Z_ORDER, Curve.HILBERT):
         for columns in (("t", "n"), ("d", "f"), ("t", "n", "d")):
             order = RowOrder(columns, curve).fitted(table, 5)
-            assert (np.diff(order.places(order.ordered(table, file), file)) >= 0).all(), (curve, columns)
+            assert (np.diff(order.places(table.take(order.order(table)), file)) >= 0).all(), (curve, columns)
             assert len(set(order.places(table, file).tolist())) == len(order.cuts) + 1 > 1
 
 
@@ -379,8 +379,8 @@ def test_it_goes_back_and_its_files_are_cleaned(tmp_path: Path, version: dict[st
 
 def test_nothing_is_published_that_lost_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = table_of_parts(tmp_path, days="x")
-    real = RowOrder.ordered
-    monkeypatch.setattr(RowOrder, "ordered", lambda self, found, file: real(self, found, file).slice(1))
+    real = RowOrder.order
+    monkeypatch.setattr(RowOrder, "order", lambda self, found: real(self, found).slice(1))
     with pytest.raises(InvariantError, match="60 rows were read, the new files hold"):
         table.cluster(runner=RUNNER)
     monkeypatch.undo()
