@@ -13,6 +13,7 @@ from tests.interop.hudi_client import HudiServer
 from tests.interop.rows import SIMPLE
 from tests.interop.story import Story, completed_writes, instant_files, keeping_story, metadata_partitions, rows_of
 from tests.interop.test_metadata_table import INDEXES, by_record_index, judge_keys, statistics_story
+from tests.interop.test_record_index import _CLUSTER as CLUSTER
 
 pytestmark = pytest.mark.interop
 
@@ -173,3 +174,49 @@ def test_a_restore_of_ours_that_was_cut_short(story: Story, monkeypatch: pytest.
     story.judge("after it was carried to its end", sound=True)
     story.hudi_upserts(range(30), 7)
     story.judge("after Hudi went on", sound=True)
+
+
+def test_before_a_clustering_and_an_upgrade(hudi: HudiServer, folder: Path) -> None:
+    """Hudi at its defaults clusters, and brings a table of an older version to its own: rows go back, the version stays."""
+    path = folder / SIMPLE.name
+    story = Story(path, SIMPLE, hudi, SIMPLE.hudi_options())
+    story.we_create()
+    story.we_upsert(range(60), 1)
+    story.we_upsert(range(2, 70, 4), 2)
+    kept = story.instants[-1]
+    table = lakeindex.open_table(str(path))
+    table.savepoint_create()
+    before = set(completed_writes(path))
+    options = {**story.options, **CLUSTER, "hoodie.datasource.write.operation": "upsert"}
+    hudi.write(path, rows_of(range(30, 80), 3), options)
+    story.note(min(set(completed_writes(path)) - before), range(30, 80), 3)
+    assert instant_files(path, "*.replacecommit")
+    version = table.properties["hoodie.table.version"]
+    story.judge("after Hudi's turn")
+    story.we_upsert(range(20, 100), 4)
+    we_restore(story, kept)
+    assert table.properties["hoodie.table.version"] == version
+    story.judge("after our restore", sound=True)
+    story.hudi_upserts(range(55, 95), 5)
+    story.judge("after Hudi went on")
+    story.we_upsert(range(45, 120), 6)
+    story.judge("after we went on", sound=True)
+
+
+def test_hudi_goes_on_cleaning_and_archiving_once_a_savepoint_is_gone(story: Story) -> None:
+    """Our clean leaves replaced files to a savepoint; without it Hudi cleans them, and archives their replacecommit after that only."""
+    table, kept = lakeindex.open_table(str(story.path)), story.instants[-1]
+    table.savepoint_create()
+    table.insert_overwrite_table(rows_of(range(30), 3), options=story.our_options)
+    story.replay.rows = {}
+    story.note(completed_writes(story.path)[-1], range(30), 3)
+    for version in (4, 5):
+        story.we_upsert(range(version, 40, 3), version)
+    assert table.clean(1).kept_for_savepoints
+    table.savepoint_delete(kept)
+    services = {"hoodie.clean.automatic": "true", "hoodie.cleaner.commits.retained": "1"}
+    services |= {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
+    for version in range(6, 10):
+        story.hudi_upserts(range(version, 45, 2), version, services)
+        story.judge(f"after Hudi's turn {version}", sound=True)
+    assert kept not in completed_writes(story.path), "Hudi archived nothing"
