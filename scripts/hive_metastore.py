@@ -17,8 +17,10 @@ import socket
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
+from xml.sax.saxutils import escape
 
 import tenacity
 
@@ -55,8 +57,13 @@ def certificate(folder: Path) -> Path:
 def server_command(release: str, folder: Path, port: int, *, tls: bool = False) -> list[str]:
     """What starts one; its database is made when it starts first."""
     java = maven_jars.java_home(JAVA) / "bin" / "java"
-    spark = next(ROOT.glob(".venv/lib/python*/site-packages/pyspark/jars"))
-    jars = [f"{recipe(release).fetch()}/*", *map(str, sorted(spark.glob("hadoop-client-*.jar")))]
+    spark = find_spec("pyspark")
+    if spark is None or spark.origin is None:
+        raise maven_jars.PartsError("PySpark is not installed, whose Hadoop client the metastore runs on")
+    hadoop = sorted((Path(spark.origin).parent / "jars").glob("hadoop-client-*.jar"))
+    (folder / "conf").mkdir(exist_ok=True)
+    (folder / "conf" / "core-site.xml").write_text(f"<configuration>{_stores(folder)}</configuration>")
+    jars = [str(folder / "conf"), f"{recipe(release).fetch()}/*", *map(str, hadoop)]
     settings = {
         "javax.jdo.option.ConnectionURL": f"jdbc:derby:{folder}/database;create=true",
         "derby.stream.error.file": f"{folder}/derby.log",
@@ -77,6 +84,21 @@ def server_command(release: str, folder: Path, port: int, *, tls: bool = False) 
     command = [str(java), "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     command += [f"-D{name}={value}" for name, value in settings.items()]
     return [*command, "-cp", os.pathsep.join(jars), MAIN, "-p", str(port)]
+
+
+def _stores(folder: Path) -> str:
+    """Settings by which it takes places in object stores, and makes a local folder for each of them: a metastore wants
+    to make the folders of tables and partitions, and this one has no client of a store.
+    """
+    named = {"fs.viewfs.mounttable.lake.linkFallback": f"file://{folder}/places"}
+    for scheme in ("s3", "s3a"):
+        named[f"fs.{scheme}.impl"] = "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme"
+        named[f"fs.viewfs.overload.scheme.target.{scheme}.impl"] = "org.apache.hadoop.fs.LocalFileSystem"
+    (folder / "places").mkdir(exist_ok=True)
+    return "".join(
+        f"<property><name>{escape(name)}</name><value>{escape(value)}</value></property>"
+        for name, value in named.items()
+    )
 
 
 @tenacity.retry(

@@ -48,7 +48,7 @@ def test_file_loads_as_docker_compose_loads_it(tmp_path: Path) -> None:
 
     done = load(ROOT / "docker-compose.yaml")
     assert done.returncode == 0, done.stderr
-    assert "12 services" in done.stdout
+    assert "13 services" in done.stdout
     broken = tmp_path / "compose.yaml"
     broken.write_text(
         (ROOT / "docker-compose.yaml")
@@ -69,7 +69,7 @@ def test_secrets_come_from_the_environment(compose: dict[str, Any]) -> None:
     made = subprocess.run(["sh", ROOT / "docker/secrets.sh"], capture_output=True, text=True, check=True).stdout
     names = {line.partition("=")[0] for line in made.splitlines()}
     text = (ROOT / "docker-compose.yaml").read_text()
-    assert names == set(re.findall(r"\$\{(LAKEINDEX_[A-Z0-9_]+)", text)) - {"LAKEINDEX_FIRST_MONTH"}
+    assert names == set(re.findall(r"\$\{(LAKEINDEX_[A-Z0-9_]+)", text)) - {"LAKEINDEX_FIRST_MONTH", "LAKEINDEX_SYNC"}
     for service in compose["services"].values():
         for name, value in service.get("environment", {}).items():
             if re.search("SECRET|PASSWORD|KEY", name) and "AIRFLOW_CONN" not in name:

@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = "lakeindex-compose-test"
-IMAGES = ("lakeindex", "lakeindex-demo", "lakeindex-s3", "lakeindex-hbase")
+IMAGES = ("lakeindex", "lakeindex-demo", "lakeindex-s3", "lakeindex-hbase", "lakeindex-metastore")
 AIRFLOW, STORE = "http://127.0.0.1:8080", "http://127.0.0.1:9000"
 FIRST_MONTH = "2013-11"
 

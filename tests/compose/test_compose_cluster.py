@@ -31,6 +31,8 @@ RUN_SECONDS = 900
 SPARK = "http://127.0.0.1:8081/json/"
 HBASE = {"lakeindex.hbase.thrift.host": "hbase", "lakeindex.hbase.create.table": "true"}
 
+METASTORE = ("-o", "hoodie.datasource.hive_sync.metastore.uris=thrift://metastore:9083")
+
 
 @pytest.fixture(scope="module")
 def flights(compose: Compose, store: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterDemo]:
@@ -76,6 +78,19 @@ def test_keys_are_looked_up_in_the_hbase_of_the_profile(compose: Compose, flight
     compose.inside("lakeindex", "index", "verify", flights.table.uri, *words)
     lakeindex(flights.env, "check", flights.table.uri)
     assert [one for one in flights.verify(summary) if not one.holds] == []
+
+
+def test_the_metastore_of_the_profile_knows_the_table(compose: Compose, flights: ClusterDemo) -> None:
+    with compose.timed("build metastore"):
+        compose("--profile", "metastore", "build", "metastore")
+    with compose.timed("metastore healthy"):
+        compose("--profile", "metastore", "up", "--detach", "--wait", "--wait-timeout", "300", "metastore")
+    day = date(2013, 12, 3)
+    flights.finish(day, flights.trigger(day, execution="single", options={"lakeindex.sync": "hive"}))
+    named = "hive://metastore:9083/default/flights"
+    assert compose.inside("lakeindex", "sync", named, "--catalog", "hive", *METASTORE, "--check").count("agrees") == 1
+    lines = compose.inside("lakeindex", "count", named).splitlines()
+    assert lines == compose.inside("lakeindex", "count", flights.table.uri).splitlines()
 
 
 def test_the_smoke_run_passes_from_an_empty_state_and_leaves_nothing(compose: Compose) -> None:
