@@ -188,7 +188,7 @@ def test_every_build_has_its_file(compose: dict[str, Any]) -> None:
 
 def test_every_image_has_a_version_or_says_why_not(compose: dict[str, Any]) -> None:
     images = {s["image"] for s in compose["services"].values()}
-    ours = {f"lakeindex{of}:local" for of in ("", "-demo", "-hbase", "-s3")}
+    ours = {f"lakeindex{of}:local" for of in ("", "-demo", "-hbase", "-metastore", "-s3")}
     assert images == {*ours, "postgres:16"}
     text = "".join(file.read_text() for file in (ROOT / "docker").glob("*Dockerfile"))
     stages = set(re.findall(r"^FROM \S+ AS (\S+)", text, re.MULTILINE))

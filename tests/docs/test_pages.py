@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import requests
 from moto.server import ThreadedMotoServer
 
 import lakeindex
@@ -75,13 +76,28 @@ def table_of_a_service() -> None:
     as_hudis(table)
 
 
+def table_of_a_service_and_glue() -> None:
+    """The same, and Glue, which knows it as the service's own sync tells."""
+    table_of_a_service()
+    glue_here()
+    lakeindex.open_table("lake/orders").sync("glue")
+
+
 def table_of_orders_beside_glue() -> None:
-    """The same, and Glue as moto's server plays it, to the end of the process."""
+    """The same, and Glue, which knows nothing."""
     table_of_orders()
+    glue_here()
+
+
+def glue_here() -> None:
+    """Glue as moto's server plays it, to the end of the process."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
     os.environ["AWS_ENDPOINT_URL"] = f"http://{host}:{port}"
+    requests.post(
+        f"{os.environ['AWS_ENDPOINT_URL']}/moto-api/reset", timeout=60
+    )  # servers of a process share what they know
 
 
 GLUES = {
@@ -103,7 +119,7 @@ PAGES: dict[str, Callable[[], None]] = {
     "columns.md": table_of_orders,
     "operations.md": table_of_orders,
     "reading.md": table_of_orders,
-    "recipes.md": table_of_a_service,
+    "recipes.md": table_of_a_service_and_glue,
     "catalogs.md": table_of_orders_beside_glue,
     "how-to.md": nothing,
     "tutorial.md": nothing,
@@ -137,7 +153,7 @@ def test_a_page_does_what_it_shows(name: str, tmp_path: Path, monkeypatch: pytes
         for module in [one for one in sys.modules if one.partition(".")[0] in EXTRAS]:
             monkeypatch.delitem(sys.modules, module)
     monkeypatch.chdir(tmp_path)
-    if PAGES[name] is table_of_orders_beside_glue:
+    if PAGES[name] in (table_of_orders_beside_glue, table_of_a_service_and_glue):
         for variable, value in GLUES.items():
             monkeypatch.setenv(variable, value)
     monkeypatch.setenv("COLUMNS", "110")
