@@ -27,7 +27,7 @@ from lakeindex.storage.memory import Fault, MemoryStorage
 from lakeindex.table.handle import Table
 from lakeindex.table.properties import metadata_table_of
 from lakeindex.timeline.timeline import Timeline
-from lakeindex.timeline.verdicts import Outcome, Verdict, decide, decisions, load_verdict
+from lakeindex.timeline.verdicts import Outcome, Verdict, decide
 from tests.model.buckets import Rescale, check_buckets, counts_of, group_id
 from tests.model.buckets import write as write_buckets
 from tests.model.harness import Operation, count_calls, fail_every_call
@@ -308,7 +308,6 @@ def check_restored(store: MemoryStorage) -> None:
         upsert(store, batch, host("again"))
     tidied(store)
     check_table(store, [*HISTORY, JANITOR], BASE, {})
-    assert not [name for name in decisions(store) if (found := load_verdict(store, name)) and found.is_committed]
 
 
 RESTORE = Operation("restore", table_with_history, lambda store: restore_to(store, 2), check_restored)

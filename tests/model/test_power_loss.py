@@ -20,12 +20,16 @@ from tests.model.test_faults import (
     COMPACT,
     DROP,
     FIRST_BATCH,
+    KEEP,
     KEPT,
+    LET_GO,
     LOCKED,
     RESCALE,
+    RESTORE,
     ROLLBACK,
     SWEEP,
     UNDO,
+    UNSCALE,
     UPSERT,
     build,
     host,
@@ -44,7 +48,7 @@ def swept_again(store: MemoryStorage) -> None:
 
 OPERATIONS = (
     *(UPSERT, ROLLBACK, DROP, replace(SWEEP, check=swept_again), RESCALE, UNDO, CLEAN, ARCHIVE),
-    *(BUILD, COMPACT, ARCHIVE_METADATA, *KEPT),
+    *(RESTORE, UNSCALE, KEEP, LET_GO, BUILD, COMPACT, ARCHIVE_METADATA, *KEPT),
     LOCKED[0],  # the file: object stores lose nothing
 )
 
@@ -142,6 +146,20 @@ ORDER = {
         (f"{OWN}/instants/", f"{OWN}/verdicts/", ".rollback.requested"),
     ),
     "data of a commit that stands": (ROLLBACK, "delete", "p/", (".commit",)),
+    "a restore before it can be resumed": (
+        RESTORE,
+        "create",
+        ".restore.inflight",
+        (f"{OWN}/verdicts/", ".restore.requested"),
+    ),
+    "a write before readers take it for gone": (
+        RESTORE,
+        "delete",
+        ".commit",
+        (".restore.inflight", ".restore.requested"),
+    ),
+    "data of a write that a restore has not taken away": (RESTORE, "delete", "p/", (".commit",)),
+    "a restore that is not done": (RESTORE, "create", ".restore", (".commit", ".restore.inflight")),
     "a clean before its plan": (CLEAN, "delete", "p/", (".clean.requested",)),
     "a clean that is not done": (CLEAN, "create", ".clean", ("p/",)),
     "the properties before it is noted what for": (DROP, "write", BACKUP, (NOTE,)),
