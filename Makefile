@@ -228,6 +228,10 @@ bench-tpch: SF ?= 1
 bench-tpch: bench-env ## lineitem of TPC-H (SF=1 or 10) beside delta-rs: load, upserts, delete, scan
 	@$(RUN) $(BIN)/python -m benchmarks.tpch --workload sf$(SF) $(BENCH)
 
+.PHONY: bench-clustering
+bench-clustering: setup ## a month of small files put together, beside delta-rs's compact and z_order
+	@$(RUN) $(BIN)/python -m benchmarks.clustering $(BENCH)
+
 .PHONY: bench-dag
 bench-dag: archive ## the whole DAG with Airflow, beside a spark-submit of Hudi
 	@$(RUN) $(BIN)/python -m benchmarks.dag $(BENCH)

@@ -45,6 +45,10 @@ _TITLES: Final = {
         "TPC-H",
         "lineitem, each step in a process of its own; the load is of a Parquet file in no order of partitions.",
     ),
+    "clustering": (
+        "Clustering",
+        "A month of small files put together, by key and along a Z-order curve; each step in a process of its own.",
+    ),
     "dag": ("The whole DAG", "`airflow dags test`, five spark-submits; beside it one of ours, and one of Hudi's."),
 }
 

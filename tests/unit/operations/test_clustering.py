@@ -153,6 +153,24 @@ def test_maintenance_clusters_beyond_thresholds(tmp_path: Path) -> None:
     assert "cluster" not in [step.step for step in table.maintain().steps]
 
 
+def test_the_adviser_says_when_it_pays(tmp_path: Path) -> None:
+    table = table_of_parts(tmp_path, 4, 60, "x")
+    limits = {"lakeindex.clustering.least.files": "4", "lakeindex.clustering.least.candidates": "3"}
+    batch = batch_of(rows(0, 200, 2, "x"))
+
+    def said(**more: str) -> list[str]:
+        warnings = table.advise(batch, options={**limits, **more}).warnings
+        return [one for one in warnings if "lakeindex cluster" in one]
+
+    files, ranges = said()
+    assert files.startswith("4 of 4 files are smaller")
+    assert "about 1 of them" in files
+    assert "of 3." in ranges or "of 4." in ranges
+    assert not said(**{"lakeindex.clustering.least.files": "5", "lakeindex.clustering.least.candidates": "5"})
+    table.cluster(runner=RUNNER)
+    assert not said()
+
+
 @pytest.mark.parametrize("dimensions", [2, 3])
 def test_curves_visit_every_point_once(dimensions: int) -> None:
     bits = 3
