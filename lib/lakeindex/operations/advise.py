@@ -30,7 +30,7 @@ from lakeindex.index.cost_constants import CONSTANTS, MEAN_ERROR, MEASURED_ON
 from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.index.registry import advice_of
 from lakeindex.model import DEFAULT_INDEX, BaseFile, IndexType
-from lakeindex.options.clustering_options import ClusteringOptions
+from lakeindex.operations.cluster_plan import reasons_to_cluster
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import InputFormat, WriteConfig
 from lakeindex.pipeline import SUMMARY_FILE, default_checkpoints
@@ -643,7 +643,7 @@ def _warnings(scope: SampledScope, work: Workload, config: WriteConfig, *, is_gl
             f"{pairs.without_filter} files looked at have no filter that can be trusted: all their keys are read"
         )
     if work.now is not IndexType.BUCKET:
-        found += _clustering(scope, config)
+        found += reasons_to_cluster(table.files, pairs.kept / max(pairs.keys, 1), pairs.mean_fpp, config)
     found += advice_of(work.now or DEFAULT_INDEX[is_global]).warnings(work, config)
     if len(table.known) < len(table.files):
         found.append(f"{len(table.known)} of {len(table.files)} footers were looked at; the rest is taken to be alike")
@@ -653,28 +653,6 @@ def _warnings(scope: SampledScope, work: Workload, config: WriteConfig, *, is_gl
             "`lakeindex index migrate` does before a GLOBAL type"
         )
     return found
-
-
-def _clustering(scope: SampledScope, config: WriteConfig) -> Iterator[str]:
-    """When clustering pays, by the thresholds of ``maintain``."""
-    limits, pairs = config.of(ClusteringOptions), scope.pairs
-    small: dict[str, list[int]] = {}
-    for file in scope.table.files:
-        if file.size_bytes < config.small_file_bytes:
-            small.setdefault(file.partition_path, []).append(file.size_bytes)
-    crowded = [sizes for sizes in small.values() if len(sizes) >= limits.least_files]
-    files, fewer = sum(map(len, crowded)), sum(-(-sum(sizes) // config.max_file_bytes) for sizes in crowded)
-    if fewer < files:
-        yield (
-            f"{files} of {len(scope.table.files)} files are smaller than {config.small_file_bytes:,} bytes, and beside "
-            f"{limits.least_files - 1} or more such in their partition: `lakeindex cluster` makes about {fewer} of them"
-        )
-    a_key = pairs.kept / max(pairs.keys, 1)
-    if a_key >= limits.least_candidates:
-        yield (
-            f"the key ranges of {a_key:.1f} files hold a key, and of these {a_key * pairs.mean_fpp:.2g} filters say so "
-            "falsely: `lakeindex cluster`, which sorts by key, leaves about one file a key"
-        )
 
 
 def model_error(checkpoints: str) -> ModelError:

@@ -277,6 +277,32 @@ def _within(most: int | None, groups: Mapping[str, Sequence[ClusterGroup]]) -> I
     return iter(sorted(chosen, key=lambda one: (one.partition, one.files[0].file)))
 
 
+def reasons_to_cluster(listed: Sequence[BaseFile], a_key: float, fpp: float, config: WriteConfig) -> Iterator[str]:
+    """Whether clustering pays, by the thresholds of ``maintain``.
+
+    Args:
+        a_key: files whose key ranges hold a key, on average.
+        fpp: false-positive probability of their filters.
+    """
+    limits = config.of(ClusteringOptions)
+    small: dict[str, list[int]] = {}
+    for file in listed:
+        if file.size_bytes < config.small_file_bytes:
+            small.setdefault(file.partition_path, []).append(file.size_bytes)
+    crowded = [sizes for sizes in small.values() if len(sizes) >= limits.least_files]
+    files, fewer = sum(map(len, crowded)), sum(-(-sum(sizes) // config.max_file_bytes) for sizes in crowded)
+    if fewer < files:
+        yield (
+            f"{files} of {len(listed)} files are smaller than {config.small_file_bytes:,} bytes, and beside "
+            f"{limits.least_files - 1} or more such in their partition: `lakeindex cluster` makes about {fewer} of them"
+        )
+    if a_key >= limits.least_candidates:
+        yield (
+            f"the key ranges of {a_key:.1f} files hold a key, and of these {a_key * fpp:.2g} filters say so "
+            "falsely: `lakeindex cluster`, which sorts by key, leaves about one file a key"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class SampleTask:
     """Some rows of base files: of each file so many, of some columns."""
