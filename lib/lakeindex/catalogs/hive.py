@@ -111,7 +111,11 @@ class HiveCatalog:
     def _client(self) -> Any:
         if self._made is None:
             made = self._connected()
-            made.set_ugi(self._user, [])
+            try:
+                made.set_ugi(self._user, [])
+            except BaseException:
+                made.close()
+                raise
             self._made = made
         return self._made
 
