@@ -48,7 +48,7 @@ _PAGE: Final = 1000
 _NO_STATISTICS: Final = {"DO_NOT_UPDATE_STATS": "true"}
 _DENIED: Final = ("permission denied", "not authorized", "accesscontrolexception", "hiveaccesscontrolexception")
 _MODIFIED: Final = "the table has been modified"
-_MISSING: Final = ("does not exist", "doesn't exist")
+_MISSING: Final = ("does not exist", "doesn't exist", "table not found")
 """What is said of an object that went away in the middle, as an invalid object or operation."""
 _ASK_TLS: Final = f"{TLS_OPTION} says whether it speaks TLS, and by whose certificates"
 _EXTERNAL: Final = "EXTERNAL_TABLE"

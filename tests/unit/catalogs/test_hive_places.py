@@ -13,7 +13,7 @@ from thriftpy2.transport import TServerSocket
 
 from lakeindex.catalogs.hive import HiveCatalog, hive_catalog, interface
 from lakeindex.catalogs.places import catalog_url
-from lakeindex.errors import AccessDeniedError, CatalogError, OptionError
+from lakeindex.errors import AccessDeniedError, CatalogError, OptionError, TableNotFoundError
 from lakeindex.options.sync_options import SyncOptions
 
 
@@ -78,3 +78,27 @@ def test_what_a_metastore_refuses(refusing: tuple[_Refusing, HiveCatalog]):
         with pytest.raises(kind, match=said) as caught:
             catalog.table("shop", "orders")
         assert caught.type is kind
+
+
+def test_an_entry_that_went_away_in_the_middle(refusing: tuple[_Refusing, HiveCatalog]):
+    """As metastores of 3.1.3 and 4.0.1 say it, each call in its own words: the next look finds no entry and makes it."""
+    metastore, catalog = refusing
+    thrift = interface()
+    request = thrift.AddPartitionsRequest(dbName="shop", tblName="orders", parts=[], ifNotExists=True)
+    gone = "hive.shop.orders table not found"
+    for error, call, arguments in (
+        (thrift.NoSuchObjectException(message=gone), "get_partitions_by_names", ("shop", "orders", [])),
+        (
+            thrift.InvalidOperationException(message=gone),
+            "alter_table_with_environment_context",
+            ("shop", "orders", thrift.Table(), thrift.EnvironmentContext()),
+        ),
+        (
+            thrift.InvalidObjectException(message="Unable to add partitions because hive.shop.orders does not exist"),
+            "add_partitions_req",
+            (request,),
+        ),
+    ):
+        metastore.error = error
+        with pytest.raises(TableNotFoundError, match=r"shop\.orders"):
+            catalog._call(call, *arguments)
