@@ -232,6 +232,10 @@ bench-tpch: bench-env ## lineitem of TPC-H (SF=1 or 10) beside delta-rs: load, u
 bench-clustering: setup ## a month of small files put together, beside delta-rs's compact and z_order
 	@$(RUN) $(BIN)/python -m benchmarks.clustering $(BENCH)
 
+.PHONY: bench-memory
+bench-memory: bench-env ## peak memory of each step beside its limit
+	@$(RUN) $(BIN)/python -m benchmarks.memory $(BENCH)
+
 .PHONY: bench-dag
 bench-dag: archive ## the whole DAG with Airflow, beside a spark-submit of Hudi
 	@$(RUN) $(BIN)/python -m benchmarks.dag $(BENCH)

@@ -49,6 +49,10 @@ _TITLES: Final = {
         "Clustering",
         "A month of small files put together, by key and along a Z-order curve; each step in a process of its own.",
     ),
+    "memory": (
+        "Memory beside its limit",
+        "Peak resident memory of each step by `lakeindex.memory`; the line is what is promised, the limit and 500 MB.",
+    ),
     "dag": ("The whole DAG", "`airflow dags test`, five spark-submits; beside it one of ours, and one of Hudi's."),
 }
 
@@ -71,6 +75,8 @@ def sections(results: list[WorkloadResult], measured: dict[str, Measurement], im
         about = "The same batch of 20,000 rows among the newest of a growing table, a file of a million rows a day."
         parts.append(f"## Growth\n\n{about}\n\n![seconds by size of the table](images/performance_growth.svg)")
         parts += [report.table(one) for one in grown]
+    if "memory" in measured:
+        plots.memory_limits(measured["memory"].timings, images / "performance_memory_limits.svg")
     return parts + _others(measured)
 
 
@@ -78,7 +84,8 @@ def _others(measured: dict[str, Measurement]) -> list[str]:
     parts = []
     for name, one in measured.items():
         title, about = _TITLES[name]
-        parts.append(f"## {title}\n\n{about} {timings.table(one)}")
+        plot = "\n\n![peak memory and its limit](images/performance_memory_limits.svg)\n\n" if name == "memory" else " "
+        parts.append(f"## {title}\n\n{about}{plot}{timings.table(one)}")
     return parts
 
 

@@ -64,6 +64,31 @@ def memory(results: Sequence[WorkloadResult], path: Path) -> None:
     _bars(results, "peak MB", lambda peer: peer.peak_bytes / 2**20, path)
 
 
+def memory_limits(found: Sequence[Timing], path: Path) -> None:
+    """Peak memory of each step, a panel a workload and limit; a line where the promise ends."""
+    plt = _pyplot()
+    shown = [one for one in found if one.failed is None and one.seconds]
+    workloads, limits = (
+        list(dict.fromkeys(names)) for names in zip(*((o.workload, o.peer) for o in shown), strict=True)
+    )
+    size = (3.2 * len(limits), 1.9 * len(workloads))
+    figure, panels = plt.subplots(len(workloads), len(limits), figsize=size, squeeze=False, layout="constrained")
+    for row, workload in zip(panels, workloads, strict=True):
+        for panel, limit in zip(row, limits, strict=True):
+            mine = [one for one in shown if (one.workload, one.peer) == (workload, limit)]
+            panel.set_title(f"{workload}, {limit}", fontsize=8)
+            panel.tick_params(labelsize=7)
+            if not mine:
+                continue
+            bars = panel.barh([one.title for one in mine], [int(one.facts["peak MB"]) for one in mine], color=_OURS)
+            panel.bar_label(bars, fontsize=6, padding=2)
+            panel.axvline(int(mine[0].facts["limit MB"]) + 500, color=_FLOOR)
+            panel.invert_yaxis()
+            panel.margins(x=0.15)
+    figure.supxlabel("peak MB", fontsize=8)
+    _save(plt, figure, path)
+
+
 def growth(results: Sequence[WorkloadResult], path: Path) -> None:
     """Median seconds by rows of the table, a line a peer."""
     plt = _pyplot()
