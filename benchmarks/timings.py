@@ -148,7 +148,8 @@ def table(measurement: Measurement) -> str:
     """As Markdown: medians and spread, in the order they were taken."""
     facts = list(dict.fromkeys(key for timing in measurement.timings for key in timing.facts))
     runs = max((len(timing.seconds) for timing in measurement.timings), default=0)
-    head = f"{runs} runs each after one that does not count. {measurement.machine}. {measurement.started}"
+    after = "" if measurement.name == "memory" else " after one that does not count"
+    head = f"{runs} runs each{after}. {measurement.machine}. {measurement.started}"
     columns = ["with", "what", "median s", "spread s", "CPU s", *facts]
     return f"{head}, commit {measurement.commit}.\n\n" + grid(
         columns, (_cells(timing, facts) for timing in measurement.timings)
