@@ -16,7 +16,18 @@ from benchmarks.measuring import Usage, commit, machine_line, measured, now
 RESULTS: Final = Path(__file__).resolve().parent / "results"
 #: Others' CPU, as a part of the peer's own, from which a figure is marked as noisy.
 _NOISE: Final = 0.05
-NAMES: Final = ("bulk_load", "operations", "cold", "footers", "objects", "metadata", "dag", "tpch", "clustering", "memory")
+NAMES: Final = (
+    "bulk_load",
+    "operations",
+    "cold",
+    "footers",
+    "objects",
+    "metadata",
+    "dag",
+    "tpch",
+    "clustering",
+    "memory",
+)
 
 
 @dataclass
