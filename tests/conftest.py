@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,9 @@ MEMORY = Path("/dev/shm")
 ROOM = 4 << 30  # bytes free; `make test` holds a tenth of it at once
 if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+    if "TMPDIR" not in os.environ:  # a property's folders, and a run's: of workers and of what tests start, too
+        os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="lakeindex-tests-", dir=MEMORY)
+        atexit.register(lambda path, me: me == os.getpid() and shutil.rmtree(path, True), tempfile.tempdir, os.getpid())
 
 
 _ONLY_LEAVES_OUT = re.compile(r"not \((\w+(?: or \w+)*)\)")

@@ -61,7 +61,7 @@ def this_host() -> Host:
 def this_process() -> Process:
     """This process; asked for again after a fork."""
     pid = os.getpid()
-    return Process(_host_name(), pid, _start_time(pid) or "")
+    return Process(_host_name(), pid, _own_start_time(pid))
 
 
 def is_gone(process: Process) -> bool:
@@ -97,6 +97,16 @@ def _text(path: str) -> str:
         return Path(path).read_text(encoding="ascii").strip()
     except OSError:
         return ""
+
+
+@cache
+def _own_start_time(pid: int) -> str:
+    """Reading it waits for every thread of this process, and each write asks several times."""
+    return _start_time(pid) or ""
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_own_start_time.cache_clear)
 
 
 def _start_time(pid: int) -> str | None:

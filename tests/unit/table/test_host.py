@@ -39,3 +39,16 @@ def test_a_number_that_was_given_out_again_is_another_process() -> None:
 def test_nothing_is_known_of_other_hosts() -> None:
     assert not is_gone(replace(this_process(), host="elsewhere:boot:ns", pid=2**22 - 1))
     assert str(replace(this_process(), host="elsewhere:boot:ns", pid=7)) == "process 7 on elsewhere"
+
+
+def test_a_fork_asks_again_who_it_is() -> None:
+    """It may have the number of a process that is gone, of which it would know the start."""
+    program = """
+import os
+from lakeindex.table import host
+host.this_process()
+if os.fork() == 0:
+    os._exit(host._own_start_time.cache_info().currsize)
+print(host._own_start_time.cache_info().currsize, os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "1 0\n"
