@@ -46,6 +46,7 @@ if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
     if "TMPDIR" not in os.environ:  # a property's folders, and a run's: of workers and of what tests start, too
         os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="lakeindex-tests-", dir=MEMORY)
+        os.chmod(tempfile.tempdir, 0o1777)  # noqa: PTH101 - as /tmp: some tests are another user for a while
         atexit.register(lambda path, me: me == os.getpid() and shutil.rmtree(path, True), tempfile.tempdir, os.getpid())
 
 

@@ -31,7 +31,7 @@ from lakeindex.format.instants import comparable
 from lakeindex.model import ARRANGING_OPERATION, BaseFile, Instant
 from lakeindex.options.clustering_options import UPDATES_OPTION, ClusteringOptions, ClusteringUpdates
 from lakeindex.options.types import WriteConfig
-from lakeindex.storage.port import Storage
+from lakeindex.storage.port import Storage, read_once
 from lakeindex.table.index_changes import index_change_times, newest_in_force
 from lakeindex.timeline.timeline import Timeline
 
@@ -104,7 +104,7 @@ class Since:
     commit: CommitMetadata | None = None
     updates: ClusteringUpdates = ClusteringUpdates.REJECT
 
-    @cached_property
+    @read_once
     def snapshot(self) -> Snapshot:
         """The table as it is now, its folders listed."""
         return snapshot(self.storage, self.timeline)
@@ -116,20 +116,20 @@ class Since:
         files = () if self.plan.replacement is None else self.plan.replacement.files
         return (*planned, *((file.partition_path, file.file_id, file) for file in files))
 
-    @cached_property
+    @read_once
     def clustered(self) -> frozenset[str]:
         """Other pending clusterings that are going to replace file groups which the plan changes."""
         pending = self.snapshot.pending_clustering
         found = {pending.get((partition, file_id)) for partition, file_id, _ in self.changed}
         return frozenset(time for time in found if time is not None and time != self.plan.instant)
 
-    @cached_property
+    @read_once
     def commits(self) -> dict[Instant, CommitMetadata]:
         """The writes that were completed since, in time order, and what they did. Raises: TableCorruptError."""
         new = [one for one in self.timeline.completed_writes if not self.is_known(one.time)]
         return {instant: self.timeline.commit_metadata(self.storage, instant) for instant in new}
 
-    @cached_property
+    @read_once
     def files(self) -> tuple[BaseFile, ...]:
         """The base files that they wrote. Raises: TableCorruptError."""
         return files_of_commits(self.timeline, self.commits)

@@ -28,6 +28,7 @@ from lakeindex.metadata.metadata_records import FILES_FIELD, Record, decode_reco
 from lakeindex.metadata.metadata_table import ALL_PARTITIONS_KEY, FILES, MetadataTable, partition_of_key
 from lakeindex.metadata.slices import FileSlice, LogFile, LogForm, is_complete, load_slices
 from lakeindex.storage import in_parallel
+from lakeindex.storage.port import read_once
 from lakeindex.timeline.timeline import Timeline
 
 USE_METADATA_OPTION: Final = "hoodie.metadata.enable"
@@ -113,7 +114,7 @@ class MetadataView:
             return time in self._taking_effect
         return time in self._completed or not self.data.was_rolled_back(time)
 
-    @cached_property
+    @read_once
     def _taking_effect(self) -> frozenset[str]:
         """Pending rollbacks whose instant is not completed any more, and the restore that has begun: what they say is
         true already.

@@ -17,11 +17,13 @@ are byte-exact on disk (spaces, ``%2F``, ``:``, non-ASCII). The contract, checke
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from lakeindex.errors import NoConditionalWritesError
+
+T = TypeVar("T")
 
 Pieces: TypeAlias = Iterable[bytes | memoryview]
 """An object's bytes, one piece after the other: a file that does not fit into memory is made while it is written."""
@@ -107,6 +109,26 @@ class ListsNames(Protocol):
         """Names, without the folder's, of the objects one level below a folder, sorted; those of folders may be among
         them.
         """
+
+
+class read_once(Generic[T]):  # noqa: N801 - used as a decorator
+    """A property that is read from a store when an object is first asked for it.
+
+    ``functools.cached_property`` holds one lock for all objects of the class meanwhile, until Python 3.12: writers of
+    one process would wait for each other's requests. Two threads that ask one object at once both read.
+    """
+
+    def __init__(self, read: Callable[[Any], T]) -> None:
+        self._read = read
+        self.__doc__ = read.__doc__
+
+    def __set_name__(self, kind: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, of: Any, kind: type | None = None) -> T:
+        value: T = self._read(of)
+        vars(of)[self._name] = value
+        return value
 
 
 def no_conditional_writes(path: str, store: str) -> NoConditionalWritesError:

@@ -36,6 +36,7 @@ from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.format.instants import comparable
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import Storage, in_parallel, list_names
+from lakeindex.storage.port import read_once
 from lakeindex.timeline import records
 from lakeindex.timeline.archived_timeline import ArchivedTimeline, load_archived_timeline
 from lakeindex.timeline.avro_instants import (
@@ -326,7 +327,7 @@ class Timeline:
             self._tombstoned[time] = verdict is not None and not verdict.is_committed
         return self._tombstoned[time]
 
-    @cached_property
+    @read_once
     def _judged(self) -> frozenset[str]:
         """Instants that we have a verdict on; of archived commits there is none any more."""
         return frozenset() if self.storage is None else verdict_times(self.storage)
@@ -369,14 +370,14 @@ class Timeline:
             return False
         return self.archived.knows(time) is True
 
-    @cached_property
+    @read_once
     def archived(self) -> ArchivedTimeline:
         """What the archived timeline proves; it is read when it is first asked for."""
         if self.storage is None:
             return ArchivedTimeline()
         return load_archived_timeline(self.storage, self.layout.archive_folder)
 
-    @cached_property
+    @read_once
     def undone(self) -> Undone:
         """What the completed rollbacks and restores on the timeline have taken back; read when first asked for.
 

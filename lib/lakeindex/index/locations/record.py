@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar, Final
 
 import numpy as np
@@ -49,6 +48,7 @@ from lakeindex.index.locations.store_context import StoreContext
 from lakeindex.index.locations.stored_index import Found, StoredIndex
 from lakeindex.model import Group, IndexSpec
 from lakeindex.options.types import WriteConfig
+from lakeindex.storage.port import read_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class RecordStore:
     def shard_count(self) -> int:
         return len(self._required.rows)
 
-    @cached_property
+    @read_once
     def _shards(self) -> Shards | None:
         generation = self._view.generation
         return None if generation is None else load_shards(self._storage, self._folder(generation))
@@ -197,7 +197,7 @@ class RecordStore:
         except ObjectNotFoundError as error:
             raise missing(self._storage, self._view, error.culprit or self._view.folder) from error
 
-    @cached_property
+    @read_once
     def _log(self) -> _Log:
         files = tuple(RowGroups(self._storage, self._view.path_of(name)) for name in self._view.deltas)
         deltas = tuple(

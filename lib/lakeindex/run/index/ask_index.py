@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from lakeindex.run.chunks import Chunk, chunk_columns, chunk_keys, pack_rows
 from lakeindex.run.index.index_session import Answer, StoreRef, store_context
 from lakeindex.run.lookup_files import LookupFile, read_files
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
+from lakeindex.storage.port import read_once
 from lakeindex.tasks.stores import storage_at
 
 
@@ -143,7 +144,7 @@ class _Scopes:
         partition = None if self._is_global else chunk.partition
         return self._scopes.get(partition) or FilesInScope((), partition)
 
-    @cached_property
+    @read_once
     def files(self) -> list[LookupFile]:
         """All files of the look-up, to be searched for keys that the index does not know."""
         return read_files(self._folder, self._task.files)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -25,6 +24,7 @@ from lakeindex.run.checkpoints import Part
 from lakeindex.run.chunks import Chunk
 from lakeindex.run.run_folders import begin_run
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
+from lakeindex.storage.port import read_once
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 from lakeindex.tasks.stores import storage_at
 
@@ -216,7 +216,7 @@ class IndexSession:
         ]
         return run_tasks(self._runner, read_keys, tasks, "index: read keys of files it does not cover")
 
-    @cached_property
+    @read_once
     def _work(self) -> str:
         begin_run(self._spec)
         return f"{self._spec.run_id}/index/{uuid.uuid4().hex[:12]}"
