@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from hudi import HudiQueryType, HudiReadOptions, HudiTableBuilder
 
-from lakeindex.operations.metadata import metadata_verify
+from lakeindex.operations.metadata import MetadataVerified, metadata_verify
 from lakeindex.options.option import TABLE_VERSION_OPTION
 from tests.interop import ours
 from tests.interop.hudi_client import HudiServer, keep_options
@@ -164,9 +164,18 @@ class Story:
         assert_state(ours.read(self.path), self.replay, f"{what}: we read")
         if metadata_partitions(self.path):
             said = metadata_verify(str(self.path))
-            assert said.ok, f"{what}: the metadata table says {said}"
+            assert said.ok or self._is_of_signed_bytes(said), f"{what}: the metadata table says {said}"
+            sound = sound and said.ok  # `check` would say it again
         if sound:
             ours.assert_sound(self.path, what)
+
+    def _is_of_signed_bytes(self, said: MetadataVerified) -> bool:
+        """Hudi 1.0 joins the ranges of a partition's files with the bytes of a binary column as signed numbers."""
+        examples = said.examples
+        return self.hudi.version == "1.0.2" and all(
+            one.kind == "statistics" and one.path.endswith(" (raw)") and "partition_stats" in one.mend
+            for one in examples
+        )
 
 
 def metadata_partitions(path: Path) -> str:
