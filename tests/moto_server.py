@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,14 @@ def moto_here() -> Iterator[str]:
     host, port = server.get_host_and_port()
     yield f"http://{host}:{port}"
     server.stop()
+
+
+def empty_glue(client: Any) -> None:
+    """Take away what Glue knows, and no more: all servers of a process share what they know, buckets, too."""
+    for database in client.get_databases()["DatabaseList"]:
+        for table in client.get_tables(DatabaseName=database["Name"])["TableList"]:
+            client.delete_table(DatabaseName=database["Name"], Name=table["Name"])
+        client.delete_database(Name=database["Name"])
 
 
 def use_aws(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:

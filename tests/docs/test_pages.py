@@ -6,18 +6,20 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from importlib.metadata import requires
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import requests
-from moto.server import ThreadedMotoServer
 
 import lakeindex
+from lakeindex.catalogs.glue import glue_catalog
+from lakeindex.options.sync_options import SyncOptions
 from tests.builders import as_hudis, make_table
 from tests.docs.examples import blocks_of, matches, run_command, run_page
+from tests.moto_server import empty_glue, moto_here, use_aws
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -79,33 +81,12 @@ def table_of_a_service() -> None:
 def table_of_a_service_and_glue() -> None:
     """The same, and Glue, which knows it as the service's own sync tells."""
     table_of_a_service()
-    glue_here()
     lakeindex.open_table("lake/orders").sync("glue")
 
 
 def table_of_orders_beside_glue() -> None:
     """The same, and Glue, which knows nothing."""
     table_of_orders()
-    glue_here()
-
-
-def glue_here() -> None:
-    """Glue as moto's server plays it, to the end of the process."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    os.environ["AWS_ENDPOINT_URL"] = f"http://{host}:{port}"
-    requests.post(
-        f"{os.environ['AWS_ENDPOINT_URL']}/moto-api/reset", timeout=60
-    )  # servers of a process share what they know
-
-
-GLUES = {
-    "AWS_ACCESS_KEY_ID": "test",
-    "AWS_SECRET_ACCESS_KEY": "test",
-    "AWS_REGION": "us-east-1",
-    "AWS_ENDPOINT_URL": "",
-}
 
 
 def nothing() -> None:
@@ -153,13 +134,14 @@ def test_a_page_does_what_it_shows(name: str, tmp_path: Path, monkeypatch: pytes
         for module in [one for one in sys.modules if one.partition(".")[0] in EXTRAS]:
             monkeypatch.delitem(sys.modules, module)
     monkeypatch.chdir(tmp_path)
-    if PAGES[name] in (table_of_orders_beside_glue, table_of_a_service_and_glue):
-        for variable, value in GLUES.items():
-            monkeypatch.setenv(variable, value)
     monkeypatch.setenv("COLUMNS", "110")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(ROOT / "lib"), str(ROOT))))
-    PAGES[name]()
-    assert run_page(DOCS / name) > 0
+    with ExitStack() as stack:
+        if PAGES[name] in (table_of_orders_beside_glue, table_of_a_service_and_glue):
+            use_aws(monkeypatch, stack.enter_context(moto_here()))
+            empty_glue(glue_catalog(SyncOptions())._client)
+        PAGES[name]()
+        assert run_page(DOCS / name) > 0
 
 
 def test_pages_for_a_plain_installation_ask_for_what_it_has() -> None:

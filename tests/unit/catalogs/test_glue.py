@@ -31,7 +31,7 @@ from tests.catalog_contract import (
     very_many_partitions,
 )
 from tests.cli_support import lakeindex, validate
-from tests.moto_server import moto_here, use_aws
+from tests.moto_server import empty_glue, moto_here, use_aws
 
 
 @pytest.fixture(scope="module")
@@ -47,16 +47,8 @@ def glue(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> GlueCatalog:
         monkeypatch.delenv(name, raising=False)
     catalog = glue_catalog(SyncOptions())
     check_versions(catalog)
-    empty(catalog)
+    empty_glue(catalog._client)
     return catalog
-
-
-def empty(catalog: GlueCatalog) -> None:
-    client = catalog._client
-    for database in client.get_databases()["DatabaseList"]:
-        for table in client.get_tables(DatabaseName=database["Name"])["TableList"]:
-            client.delete_table(DatabaseName=database["Name"], Name=table["Name"])
-        client.delete_database(Name=database["Name"])
 
 
 def check_versions(catalog: GlueCatalog) -> None:
@@ -82,14 +74,14 @@ class GlueWorld:
     partitions: int = 300
 
     def catalog(self) -> GlueCatalog:
-        empty(self.glue)
+        empty_glue(self.glue._client)
         return self.glue
 
     def drop_table(self, name: str = "orders") -> None:
         self.glue._client.delete_table(DatabaseName="shop", Name=name)
 
     def drop_database(self) -> None:
-        empty(self.glue)
+        empty_glue(self.glue._client)
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda one: one.__name__)
