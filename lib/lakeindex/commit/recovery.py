@@ -434,9 +434,18 @@ def is_tombstoned(storage: Storage, time: str) -> bool:
 
 
 def roll_back_unclaimed(context: WriteContext, time: str) -> RolledBack:
-    """Roll back an instant that has no claim: the claim makes the rollback resumable. The lock is held."""
+    """Roll back an instant that has no claim: the claim makes the rollback resumable. The lock is held.
+
+    Raises:
+        WriteConflictError: a run of ours has committed it since it was looked at; the claim leads recovery to that.
+    """
     claim_foreign(context.storage, context.host, time)
-    decide(context.storage, _rolled_back(context, time))
+    if decide(context.storage, _rolled_back(context, time)).is_committed:
+        raise WriteConflictError(
+            f"instant {time} was committed by another writer, and is not rolled back",
+            culprit=time,
+            hint="run again; raise lakeindex.lock.lease if this happens often",
+        )
     return roll_back(context, time, everywhere=True)
 
 

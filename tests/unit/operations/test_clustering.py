@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api.table import LakeTable
+from lakeindex.commit.recovery import give_way, maintaining
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import InvariantError, PendingInstantError, TableUnsupportedError, UsageError, WriteConflictError
 from lakeindex.index.bucket import bucket_of
@@ -274,6 +275,25 @@ def test_an_update_lets_a_scheduled_clustering_lose(tmp_path: Path, version: dic
     assert table.rollback(other.instant).instant == other.instant
     assert not timeline_of(table).pending
     assert not table.cluster(runner=RUNNER).noop
+    assert table.check().ok
+
+
+def test_a_clustering_that_is_committed_since_it_was_looked_at_does_not_lose(tmp_path: Path) -> None:
+    """By a writer that stalled over a look at the timeline; rows that were changed in the new files would be doubled."""
+    table = table_of_parts(tmp_path)
+    plan = table.cluster(["x"], schedule=True, runner=RUNNER)
+    before = timeline_of(table)
+    assert table.cluster(instant=plan.instant, runner=RUNNER).instant == plan.instant
+    upsert(table, rows(0, 10, 2), "update")
+    there, files = whole(table), files_of(table)
+    with (
+        pytest.raises(WriteConflictError, match=f"{plan.instant} was committed by another writer"),
+        maintaining(Table.open(open_storage(table.uri)), "a stalled writer's commit") as (context, _),
+    ):
+        give_way(context, before, [str(plan.instant)])
+    assert (whole(table), files_of(table)) == (there, files)
+    assert upsert(table, rows(0, 10, 3), "again").updates == 10
+    assert not timeline_of(table).pending
     assert table.check().ok
 
 
