@@ -26,6 +26,12 @@ _SKIPPING = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "t
 
 
 @pytest.fixture
+def hudi_clusters(hudi: HudiServer) -> None:
+    if (hudi.version, hudi.table_version) == ("1.0.2", 6):
+        pytest.skip("Hudi 1.0 has no clustering of tables of version 6")
+
+
+@pytest.fixture
 def story(hudi: HudiServer, folder: Path) -> Story:
     """Three commits of ours, each in files of its own, and a metadata table with statistics where Hudi has them."""
     told = keeping_story(folder, SIMPLE, hudi)
@@ -78,9 +84,8 @@ def test_what_we_cluster_hudi_reads_and_changes(story: Story, table: lakeindex.L
     _judge(story, "after ours")
 
 
+@pytest.mark.usefixtures("hudi_clusters")
 def test_hudi_carries_our_plan_out(story: Story, table: lakeindex.LakeTable) -> None:
-    if (story.hudi.version, story.hudi.table_version) == ("1.0.2", 6):
-        pytest.skip("Hudi 1.0 has no clustering of tables of version 6")
     plan = table.cluster(sort="columns", columns=["val"], schedule=True)
     _judge(story, "with our plan")
     _carry_out(story, table)
@@ -91,9 +96,8 @@ def test_hudi_carries_our_plan_out(story: Story, table: lakeindex.LakeTable) -> 
     _judge(story, "after our turn")
 
 
+@pytest.mark.usefixtures("hudi_clusters")
 def test_we_carry_hudis_plan_out(story: Story, table: lakeindex.LakeTable) -> None:
-    if (story.hudi.version, story.hudi.table_version) == ("1.0.2", 6):
-        pytest.skip("Hudi 1.0 has no clustering of tables of version 6")
     _call(story, "schedule", ", order => 'val'")
     (instant,) = _pending(story)
     with pytest.raises(PendingInstantError, match=f"pending clustering {instant}"):
@@ -108,9 +112,8 @@ def test_we_carry_hudis_plan_out(story: Story, table: lakeindex.LakeTable) -> No
     _judge(story, "after both turns")
 
 
+@pytest.mark.usefixtures("hudi_clusters")
 def test_hudis_plan_loses_to_our_update(story: Story, table: lakeindex.LakeTable) -> None:
-    if (story.hudi.version, story.hudi.table_version) == ("1.0.2", 6):
-        pytest.skip("Hudi 1.0 has no clustering of tables of version 6")
     _call(story, "schedule")
     story.our_options |= {UPDATES_OPTION: ClusteringUpdates.ALLOW}
     story.we_upsert(range(40), 2)
@@ -120,13 +123,11 @@ def test_hudis_plan_loses_to_our_update(story: Story, table: lakeindex.LakeTable
     _judge(story, "after Hudi's turn")
 
 
+@pytest.mark.usefixtures("hudi_clusters")
 @pytest.mark.parametrize("who", ["Hudi goes on", "Hudi writes", "we write"])
 def test_what_we_were_killed_at(
     story: Story, table: lakeindex.LakeTable, who: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if (story.hudi.version, story.hudi.table_version) == ("1.0.2", 6):
-        pytest.skip("Hudi 1.0 has no clustering of tables of version 6")
-
     def dies(*_: object) -> bytes:
         raise KeyboardInterrupt
 

@@ -32,7 +32,7 @@ VERSIONS = ("6", "9")
 EVERY_NTH = {
     "upsert": 61,
     "rescale": 61,
-    "cluster": 61,
+    "cluster": 47,
     "roll back": 17,
     "clean": 13,
     "add the record index": 17,

@@ -122,13 +122,11 @@ def _planned(opened: BoundTable, request: Request, instant: str) -> tuple[Reques
     config = request.config.having(ClusteringOptions, "columns", () if columns == (RECORD_KEY,) else columns)
     config = config.having(ClusteringOptions, "curve", Curve(str(curve).lower()))
     wanted = replace(request, order=order_of(config, opened.facts.schema), config=config)
-    names = tuple(dict.fromkeys((RECORD_KEY, *wanted.order.columns)))
     groups = []
     for group in planned.groups:
         files = [_live(opened.snapshot, one.partition_path, one.file_id, one.url, instant) for one in group.slices]
-        groups.append(
-            ClusterGroup(group.slices[0].partition_path, tuple(sized_files(storage, files, names)), group.outputs)
-        )
+        sized = tuple(sized_files(storage, files, wanted.columns))
+        groups.append(ClusterGroup(group.slices[0].partition_path, sized, group.outputs))
     return wanted, groups
 
 

@@ -110,6 +110,11 @@ class Request:
         return min(self.config.small_file_bytes, self.target_bytes) if given is None else given
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of base files whose ranges count."""
+        return tuple(dict.fromkeys((RECORD_KEY, *self.order.columns)))
+
+    @property
     def text(self) -> str:
         """The same for the same request."""
         return str((self.order.text, self.asked, self.options))
@@ -178,9 +183,8 @@ def choose(request: Request, table: Table, facts: TableFacts, snapshot: Snapshot
     by_partition: dict[str, list[ClusterGroup]] = {}
     for path in wanted:
         files = [file for file in snapshot.base_files(path) if scheduled_for(snapshot, file) is None]
-        columns = tuple(dict.fromkeys((RECORD_KEY, *request.order.columns)))
         arranged = _arranged(request.order, snapshot, files)
-        sized = sized_files(table.storage, files, columns)
+        sized = sized_files(table.storage, files, request.columns)
         groups = list(_groups(request, facts, path, sized, arranged))
         if groups:
             by_partition[path] = groups

@@ -33,13 +33,22 @@ from lakeindex.format import instants as names
 from lakeindex.format.file_names import new_file_id, write_token
 from lakeindex.index.bucket import bucket_of, file_id_of
 from lakeindex.index.registry import index_for
-from lakeindex.model import ARRANGING_OPERATION, BaseFile, IndexType
-from lakeindex.operations.cluster_plan import ORDER_KEY, ClusterGroup, Request, candidates, choose, sampled, sized_files
-from lakeindex.operations.rewrite_run import BuildTask, BuiltFile, Mover, Source, SplitFile, check_same_rows
+from lakeindex.model import ARRANGING_OPERATION, IndexType
+from lakeindex.operations.cluster_plan import (
+    ORDER_KEY,
+    ClusterGroup,
+    Request,
+    Sized,
+    candidates,
+    choose,
+    sampled,
+    sized_files,
+)
+from lakeindex.operations.rewrite_run import BuiltFile, Mover, Source, SplitFile, check_same_rows
 from lakeindex.operations.row_order import RowOrder
 from lakeindex.options.clustering_options import LAYOUT_OPTION, SORT_COLUMNS_OPTION
 from lakeindex.run.checkpoints import digest_of_text
-from lakeindex.run.spec import BoundTable
+from lakeindex.run.spec import BoundTable, TableFacts
 from lakeindex.showing.json_result import TableResult
 from lakeindex.storage.port import Storage
 from lakeindex.table.refusals import check_stores_keys
@@ -53,7 +62,6 @@ from lakeindex.timeline.avro_instants import (
     format_requested_replace,
 )
 from lakeindex.timeline.records import key_of
-from lakeindex.write.base_file import RECORD_KEY
 
 _SHOWN_VALUES: Final = 2_000
 
@@ -117,10 +125,17 @@ class ClusterSummary(TableResult):
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """A new file: of which group, and which places of its order it has; None: all, of whole old files."""
+    """A new file.
+
+    Attributes:
+        places: of the group's order that it has; None: all, of whole old files.
+        parts: where the rows of each place are.
+    """
 
     group: ClusterGroup
+    order: RowOrder
     places: range | None
+    parts: tuple[tuple[Source, ...], ...]
     rows: int
 
 
@@ -202,7 +217,7 @@ class Cluster:
         session.take_turn(TurnScope.of(named, ()))
         facts = replace(self._facts, schema=written_schema(self._table, snapshot))
         mover = Mover("cluster", self._table, facts, self._runner, self._request.config, identity.key)
-        samples = self._samples(mover, groups)
+        samples = self._samples(facts, groups)
         orders = [self._order(group, samples) for group in groups]
         split, outputs = self._outputs(mover, groups, orders)
         planned = [
@@ -219,7 +234,7 @@ class Cluster:
             planned, snapshot.instant_time, digest, replacement, None if self._is_bucketed else clustering
         )
         tasks = [
-            self._task(mover, file, one, orders[groups.index(one.group)], split)
+            mover.task(file, one.order, one.parts, self._held(one.group))
             for file, one in zip(plan.files, outputs, strict=True)
         ]
         built = mover.build(tasks)
@@ -230,10 +245,9 @@ class Cluster:
         instant = mover.publish(session, guards, built, replaced, report.to_json(), mark)
         return replace(report, instant=instant, seconds=round(time.perf_counter() - started, 4), notes=session.notes)
 
-    def _samples(self, mover: Mover, groups: Sequence[ClusterGroup]) -> dict[str, pa.Table]:
+    def _samples(self, facts: TableFacts, groups: Sequence[ClusterGroup]) -> dict[str, pa.Table]:
         files = [one.file for group in groups for one in group.files]
-        columns = tuple(dict.fromkeys((RECORD_KEY, *self._request.order.columns)))
-        return sampled(self._table, mover.facts, files, columns, self._runner)
+        return sampled(self._table, facts, files, self._request.columns, self._runner)
 
     def _order(self, group: ClusterGroup, samples: Mapping[str, pa.Table]) -> RowOrder:
         """The order of a group, cut into so many places that each file has some, and that each fits a task."""
@@ -250,27 +264,26 @@ class Cluster:
         apart = [one.file for group, order in zip(groups, orders, strict=True) if order.cuts for one in group.files]
         mark = digest_of_text(self._request.order.text, *(order.cuts for order in orders))
         split = mover.split(apart, orders_of.__getitem__, mark)
-        taken = {one.old: one for one in split}
         outputs: list[_Output] = []
         for group, order in zip(groups, orders, strict=True):
+            files = [one.file for one in group.files]
             if not order.cuts:
-                outputs.append(_Output(group, None, sum(one.rows for one in group.files)))
+                outputs.append(_Output(group, order, None, (tuple(files),), sum(one.rows for one in group.files)))
                 continue
-            rows = [sum(taken[one.file].rows_in(n) for one in group.files) for n in range(len(order.cuts) + 1)]
-            outputs += [_Output(group, places, sum(rows[n] for n in places)) for places in _shared_out(rows, group)]
+            of_group = frozenset(files)
+            mine = [one for one in split if one.old in of_group]
+            pieces = [tuple(p for one in mine for p in one.pieces.get(n, ())) for n in range(len(order.cuts) + 1)]
+            rows = [sum(piece.rows for piece in some) for some in pieces]
+            outputs += [
+                _Output(group, order, places, tuple(pieces[n] for n in places), sum(rows[n] for n in places))
+                for places in _shared_out(rows, group)
+            ]
         return split, outputs
 
-    def _task(
-        self, mover: Mover, new: BaseFile, output: _Output, order: RowOrder, split: Sequence[SplitFile]
-    ) -> BuildTask:
-        files = [one.file for one in output.group.files]
-        parts: list[list[Source]] = [list(files)]
-        if output.places is not None:
-            mine = [one for one in split if one.old in set(files)]
-            parts = [[piece for one in mine for piece in one.pieces.get(place, ())] for place in output.places]
+    def _held(self, group: ClusterGroup) -> int:
+        """What making one of its new files holds, about."""
         share = current_bound() // self._runner.slots
-        held = min(write_bytes(output.group.bytes // max(1, output.group.outputs), 0), share)
-        return mover.task(new, order, parts, held)
+        return min(write_bytes(group.bytes // max(1, group.outputs), 0), share)
 
     def _file_id(self, identity: RunIdentity, output: _Output, number: int) -> str:
         """A function of the run and of what it reads, so that attempts agree; unique in the table."""
@@ -289,8 +302,7 @@ class Cluster:
     ) -> ClusterSummary:
         """What was done, or would be."""
         if samples is None:
-            mover = Mover("cluster", self._table, self._facts, self._runner, self._request.config, "")
-            samples = self._samples(mover, groups)
+            samples = self._samples(self._facts, groups)
         lines = tuple(
             self._line(snapshot, path, groups, built, samples) for path in sorted({group.partition for group in groups})
         )
@@ -321,9 +333,11 @@ class Cluster:
         samples: Mapping[str, pa.Table],
     ) -> ClusteredPartition:
         mine = [group for group in groups if group.partition == path]
-        old = {one.file for group in mine for one in group.files}
+        old = {one.file: one for group in mine for one in group.files}
         new = [one.file for one in built if one.file.partition_path == path]
-        live = snapshot.base_files(path)
+        others = [file for file in snapshot.base_files(path) if file not in old]
+        beside = sized_files(self._table.storage, others, self._request.columns)
+        made = sized_files(self._table.storage, new, self._request.columns)
         return ClusteredPartition(
             path,
             files_before=len(old),
@@ -331,18 +345,19 @@ class Cluster:
             bytes_before=sum(file.size_bytes for file in old),
             bytes_after=sum(file.size_bytes for file in new),
             rows=sum(one.rows for group in mine for one in group.files),
-            candidates_before=self._candidates(live, samples[path]),
-            candidates_after=self._candidates([*(f for f in live if f not in old), *new], samples[path]) if new else {},
+            candidates_before=_candidates([*old.values(), *beside], samples[path]),
+            candidates_after=_candidates([*beside, *made], samples[path]) if new else {},
         )
 
-    def _candidates(self, files: Sequence[BaseFile], sample: pa.Table) -> dict[str, float]:
-        sized = sized_files(self._table.storage, files, sample.column_names)
-        rows = sample.take(pa.array(range(0, sample.num_rows, max(1, sample.num_rows // _SHOWN_VALUES)), pa.int64()))
-        found = {}
-        for name in sample.column_names:
-            values = rows.column(name).drop_null().to_pylist()
-            found[name] = round(candidates((one.ends[name] for one in sized), values), 3)
-        return found
+
+def _candidates(files: Sequence[Sized], sample: pa.Table) -> dict[str, float]:
+    """Of each sampled column, how many files may hold a value."""
+    rows = sample.take(pa.array(range(0, sample.num_rows, max(1, sample.num_rows // _SHOWN_VALUES)), pa.int64()))
+    found = {}
+    for name in sample.column_names:
+        values = rows.column(name).drop_null().to_pylist()
+        found[name] = round(candidates((one.ends[name] for one in files), values), 3)
+    return found
 
 
 def _shared_out(rows: Sequence[int], group: ClusterGroup) -> list[range]:

@@ -13,11 +13,9 @@ The digest of all rows as they were read is compared with that of all rows as th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +38,7 @@ from lakeindex.run.replaced import ids_by_partition
 from lakeindex.run.spec import TableFacts
 from lakeindex.showing.json_values import json_of
 from lakeindex.stages.merge_write.file_slices import new_file_stat
+from lakeindex.storage.parallel import shared
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner
@@ -66,7 +65,7 @@ _TASKS_A_SLOT: Final = 3
 _GROUPS_AT_ONCE: Final = 4
 _LARGEST_TEXTS: Final = 1024**3
 _ROWS_AT_ONCE: Final = 65_536
-_R = TypeVar("_R")
+_THREADS: Final = "rewrite"
 
 
 class Placing(Protocol):
@@ -120,9 +119,6 @@ class SplitFile:
     old: BaseFile
     pieces: dict[int, tuple[RowsPiece, ...]]
     digest: RowDigest
-
-    def rows_in(self, place: int) -> int:
-        return sum(piece.rows for piece in self.pieces.get(place, ()))
 
 
 Source: TypeAlias = RowsPiece | BaseFile
@@ -241,11 +237,11 @@ def _build(task: BuildTask) -> BuiltFile:
     def parts() -> Iterator[pa.Table]:
         nonlocal read
         for sources in task.parts:
-            found = _at_once(task, lambda source: _rows_of(store, source, schema), sources)
+            found = shared(lambda source: _rows_of(store, source, schema), sources, task.threads, _THREADS)
             read = read + sum_of(digest for _, digest in found)
             rows = pa.concat_tables([schema.empty_table(), *(one for one, _ in found)])
             order = task.placing.order(rows)
-            columns = _at_once(task, partial(_taken, order=order), rows.columns)
+            columns = shared(partial(_taken, order=order), rows.columns, task.threads, _THREADS)
             rows = pa.table(columns, schema=schema)
             task.placing.check(rows, task.new)
             yield rows
@@ -257,7 +253,7 @@ def _build(task: BuildTask) -> BuiltFile:
         source = open_pages(pa.BufferReader(data), metadata=encoded.metadata)
         return digest_without_name(align(read_groups(source, [group], use_threads=False), task.new, schema))
 
-    digest = sum_of(_at_once(task, again, range(encoded.num_row_groups)))
+    digest = sum_of(shared(again, range(encoded.num_row_groups), task.threads, _THREADS))
     store.write(task.new.path, data)
     store.sync([task.new.path])
     built = BuiltFile(_sized(task.new, len(data)), digest, digest_in(data), read)
@@ -290,7 +286,7 @@ def encode_parts(parts: Iterable[pa.Table], task: BuildTask) -> bytes:
         groups = [named.slice(at, limit) for at in range(0, named.num_rows, limit)]
         lots = [groups[at : at + _GROUPS_AT_ONCE] for at in range(0, len(groups), _GROUPS_AT_ONCE)]
         encode = partial(encoded_parts, schema=schema, config=task.config, dictionaries=dictionaries_for(named))
-        encoded += _at_once(task, encode, lots)
+        encoded += shared(encode, lots, task.threads, _THREADS)
         keys.append(plain_strings(rows.column(RECORD_KEY)))
     shell = encoded_parts([], schema, task.config, schema_footer(task.schema, task.table_name))
     stored = pa.chunked_array(keys, keys[0].type if keys else pa.string())
@@ -304,15 +300,6 @@ def _rows_of(store: Storage, source: Source, schema: pa.Schema) -> tuple[pa.Tabl
         return _read_piece(store, source), RowDigest()
     rows = pa.concat_tables([schema.empty_table(), *_batches(store, source, schema, source.size_bytes + 1)])
     return rows, digest_without_name(rows)
-
-
-def _at_once(task: BuildTask, function: Callable[[Any], _R], items: Sequence[Any]) -> list[_R]:
-    """``function`` of each, in order, by the threads of a task."""
-    if task.threads == 1 or len(items) < 2:
-        return [function(item) for item in items]
-    with ThreadPoolExecutor(task.threads) as pool:
-        futures = [pool.submit(copy_context().run, function, item) for item in items]
-        return [future.result() for future in futures]
 
 
 def _built_before(store: Storage, task: BuildTask) -> BuiltFile | None:

@@ -29,6 +29,8 @@ def shared(function: Callable[[T], R], items: Sequence[T], workers: int, name: s
         function: runs in a copy of the caller's context.
         name: of the threads.
     """
+    if min(workers, len(items)) < 2:
+        return [function(item) for item in items]
     left = iter(enumerate(items))
     done: dict[int, R] = {}
     failed: dict[int, BaseException] = {}
@@ -41,7 +43,7 @@ def shared(function: Callable[[T], R], items: Sequence[T], workers: int, name: s
                 failed[number] = error
 
     most = min(workers, len(items))
-    with ThreadPoolExecutor(max(most, 1), thread_name_prefix=name) as pool:
+    with ThreadPoolExecutor(most, thread_name_prefix=name) as pool:
         for _ in range(most):
             pool.submit(copy_context().run, work)
     if failed:
