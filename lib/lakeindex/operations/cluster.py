@@ -53,6 +53,12 @@ def cluster_table(
     """
     started = time.perf_counter()
     settings, wanted = config or WriteConfig(), asked or Asked()
+    if wanted.instant is not None and wanted != Asked(instant=wanted.instant):
+        raise UsageError(
+            f"the plan {wanted.instant} says by itself what is put together, and it is scheduled",
+            culprit=wanted.instant,
+            hint="leave out where, small_files_only, max_bytes and schedule, or the instant",
+        )
     opened = open_for_write(uri, settings)
     if wanted.schedule and opened.index.index_type is IndexType.BUCKET:
         raise TableUnsupportedError(

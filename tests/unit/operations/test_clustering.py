@@ -426,6 +426,18 @@ def test_nothing_is_published_that_lost_a_row(tmp_path: Path, monkeypatch: pytes
     assert table.check().ok
 
 
+def test_a_plan_and_a_choice_are_two_things(tmp_path: Path) -> None:
+    table = table_of_parts(tmp_path)
+    plan = table.cluster(["x"], schedule=True, runner=RUNNER)
+    with pytest.raises(UsageError, match=f"the plan {plan.instant} says by itself"):
+        table.cluster(instant=plan.instant, schedule=True)
+    with pytest.raises(UsageError, match="says by itself"):
+        table.cluster(["y"], instant=plan.instant)
+    with pytest.raises(UsageError, match="says by itself"):
+        table.cluster(instant=plan.instant, max_bytes=1)
+    assert [one.time for one in timeline_of(table).pending_writes] == [plan.instant]
+
+
 def test_tables_that_cannot_be_are_refused(tmp_path: Path) -> None:
     virtual = make_table(tmp_path / "t", hoodie__populate__meta__fields="false")
     with pytest.raises(TableUnsupportedError, match="clustering"):
