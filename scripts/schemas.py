@@ -51,6 +51,8 @@ RESULTS: Final = {
     "partitions": "operations.look.live_files:TablePartitions",
     "properties": "operations.look.live_files:TableEntries",
     "read": "operations.rows.scan:ReadSummary",
+    "repair": "operations.repair:RepairSummary",
+    "repair-discard": "operations.repair_kept:RepairDiscarded",
     "repair-keys": "operations.repair_keys:KeysRepaired",
     "report": "report.contents:RunReport",
     "report-history": "report.contents:TableReport",

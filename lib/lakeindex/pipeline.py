@@ -136,6 +136,11 @@ def run_id_of(batch_id: str | None) -> str:
     return f"batch-{safe[:80]}-{tail}"
 
 
+RUNS_ENDING: Final = ".lakeindex"
+KEPT_ENDING: Final = ".repaired"
+"""Beside a table, what repairs took out of it."""
+
+
 def default_checkpoints(uri: str) -> str:
     """``<table>.lakeindex``, beside the table."""
-    return f"{uri.rstrip('/')}.lakeindex"
+    return f"{uri.rstrip('/')}{RUNS_ENDING}"

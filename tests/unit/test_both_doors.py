@@ -12,6 +12,7 @@ import pytest
 import lakeindex
 from lakeindex.api.table import LakeTable
 from lakeindex.cli import main
+from lakeindex.cli.commands.repair import WithDefault
 
 ONLY_COMMANDS = {
     "options": "prints the tables of docs/options.md for a terminal",
@@ -87,6 +88,8 @@ def commands() -> Iterator[tuple[str, click.Command]]:
         name = shown.replace("-", "_")
         if isinstance(command, click.Group):
             yield from ((f"{name}_{below}", one) for below, one in command.commands.items())
+            if isinstance(command, WithDefault):
+                yield name, command.default
         else:
             yield name, command
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lakeindex.api.arguments import RunArguments
 from lakeindex.api.batch_data import PathText, names_of
 from lakeindex.api.own_stores import in_its_stores
 from lakeindex.api.run import Request, chosen_runner
 from lakeindex.model import Change, Operation
-from lakeindex.options.parse import Options, parse_options
+from lakeindex.options.parse import Options, option_texts, parse_options
 from lakeindex.time_spent import accounting, loading
 
 if TYPE_CHECKING:
     from lakeindex.api.table import LakeTable
     from lakeindex.catalogs.syncing import SyncSummary
+    from lakeindex.operations.repair import RepairSummary
+    from lakeindex.operations.repair_kept import RepairDiscarded
     from lakeindex.operations.repair_keys import KeysRepaired
     from lakeindex.operations.rescale_run import RescaleSummary
     from lakeindex.operations.restore import RestoreSummary, Savepoints, SavepointSummary
@@ -26,6 +28,9 @@ CatalogName: TypeAlias = Literal["glue", "hive"]
 
 KeepName: TypeAlias = Literal["newest", "oldest", "ordering"]
 """Which row stays of a key that is stored more than once."""
+
+MendName: TypeAlias = Literal["metadata", "pending", "partition", "requested", "clean", "stray", "leftover", "keys"]
+"""What a repair mends."""
 
 
 @in_its_stores
@@ -64,6 +69,65 @@ def rescale(
     return rescale_table(
         table.uri, runner, buckets=buckets, partitions=partitions, config=config, dry_run=dry_run, force=force
     )
+
+
+@in_its_stores
+def repair(
+    table: LakeTable,
+    only: Sequence[MendName] | MendName | None = None,
+    *,
+    apply: bool = False,
+    force: bool = False,
+    options: Options | None = None,
+    checkpoints: PathText | None = None,
+    progress: ProgressChoice = None,
+) -> RepairSummary:
+    """Mend what a check finds, on positive evidence only: a plan by default. What is removed or replaced is kept in
+    ``<table>.repaired`` beside the table, until :meth:`repair_discard`. A repair that was killed is finished by the
+    next one (docs/repair.md).
+
+    Args:
+        only: these kinds of mends; by default all, for which all rows are read.
+        apply: do it; otherwise only say what would be done, and why the rest would not, and write nothing.
+        force: consider every pending instant of another writer dead.
+        options: ``hoodie.*`` and ``lakeindex.*`` options.
+        checkpoints: root of the run folders, for keys that are stored twice; by default ``<table>.lakeindex`` beside
+            the table.
+        progress: receives the progress of the steps; by default bars in a notebook and on a terminal; False: none.
+
+    Raises:
+        OptionError: there is no such kind.
+        TableNotFoundError: no table; of one whose properties are lost the hint says what to do.
+        ConflictError: another writer is in flight or holds the lock.
+    """
+    from lakeindex.operations.repair import Asked, repair_table
+
+    texts = option_texts(options or {})
+    config = parse_options(texts)
+    runner = chosen_runner(config.parallelism, {"progress": progress})
+    asked: dict[str, Any] = {"options": texts, "checkpoints": checkpoints, "force": force, "progress": progress}
+
+    def repaired(*, dry_run: bool) -> KeysRepaired:
+        return repair_keys(table, apply=not dry_run, **asked)
+
+    named = names_of([only] if isinstance(only, str) else only, "only")
+    return repair_table(table.uri, runner, repaired, Asked(named, apply, force), config)
+
+
+@in_its_stores
+def repair_discard(table: LakeTable, repair: str | None = None, *, dry_run: bool = False) -> RepairDiscarded:
+    """Remove what repairs have kept beside the table.
+
+    Args:
+        repair: only what this one has kept, by the name of its folder; by default all.
+        dry_run: only say what would be removed.
+
+    Raises:
+        UsageError: there is no such repair, or it was cut short and needs what it has kept.
+    """
+    from lakeindex.operations.repair_kept import discard_kept
+
+    return discard_kept(table.uri, repair, dry_run=dry_run)
 
 
 @in_its_stores

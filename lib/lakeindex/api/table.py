@@ -330,7 +330,9 @@ class LakeTable(TableOperations):
     report_history = looking.report_history
     compare = looking.compare
     rescale = maintaining.rescale
+    repair = maintaining.repair
     repair_keys = maintaining.repair_keys
+    repair_discard = maintaining.repair_discard
     savepoint_create = maintaining.savepoint_create
     savepoint_list = maintaining.savepoint_list
     savepoint_delete = maintaining.savepoint_delete

@@ -147,8 +147,9 @@ _COMMANDS: Final = {
         *("schema", "properties", "count", "files", "partitions"),
     ),
     "lakeindex.cli.commands.maintain": (
-        *("clean", "archive", "maintain", "sync", "rollback", "rescale", "cluster", "repair", "index", "metadata"),
+        *("clean", "archive", "maintain", "sync", "rollback", "rescale", "cluster", "index", "metadata"),
     ),
+    "lakeindex.cli.commands.repair": ("repair",),
     "lakeindex.cli.commands.restore": ("savepoint", "restore"),
     "lakeindex.cli.commands.start": ("doctor", "dags", "demo"),
 }

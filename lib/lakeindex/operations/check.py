@@ -322,9 +322,9 @@ class Committed:
         return Committed({one.file.path: one for one in slices}, live_slices(commits))
 
 
-def check_listing(table: Table, snapshot: Snapshot, committed: Committed) -> Findings:
-    """Check the folders of all partitions."""
-    violations: list[Violation] = [*_missing(table, snapshot, committed), *_misled(table, snapshot)]
+def check_listing(table: Table, snapshot: Snapshot, committed: Committed, *, contents: bool = True) -> Findings:
+    """Check the folders of all partitions, and what the metadata table says of them; of the files' contents, too."""
+    violations: list[Violation] = [*_missing(table, snapshot, committed), *_misled(table, snapshot, contents=contents)]
     older = 0
     unexplained = frozenset(find_unexplained(snapshot))
     for partition in snapshot.partitions():
@@ -353,19 +353,20 @@ def _missing(table: Table, snapshot: Snapshot, committed: Committed) -> Iterator
         )
 
 
-def _misled(table: Table, snapshot: Snapshot) -> Iterator[Violation]:
+def _misled(table: Table, snapshot: Snapshot, *, contents: bool) -> Iterator[Violation]:
     """Files that readers who list them from the metadata table would miss, or look for in vain."""
     metadata = metadata_table_of(table.storage, table.properties)
     if metadata is None:
         return
-    view, there = MetadataView.load(metadata, snapshot.timeline), committed_files(snapshot)
+    there = committed_files(snapshot)
     try:
+        view = MetadataView.load(metadata, snapshot.timeline)
         faults = list(find_faults(view, there))
     except (TableCorruptError, ObjectNotFoundError) as error:
         yield Violation.of(Broken.METADATA_TABLE, error, metadata.folder(""))
         return
     try:
-        faults += find_index_faults(view, snapshot, there)
+        faults += find_index_faults(view, snapshot, there) if contents else ()
     except (TableCorruptError, ObjectNotFoundError) as error:
         if error.culprit is None or error.culprit.startswith(METADATA_ROOT):  # a file that is damaged is told of itself
             yield Violation.of(Broken.METADATA_TABLE, error, metadata.folder(""))
@@ -443,12 +444,13 @@ def _notes(table: Table, snapshot: Snapshot) -> Iterator[str]:
         yield f"these partitions of the metadata table were not compared with the files: {', '.join(others)}"
 
 
-def check_table(uri: str, runner: Runner | None = None, *, deep: bool = False) -> CheckReport:
+def check_table(uri: str, runner: Runner | None = None, *, deep: bool = False, contents: bool = True) -> CheckReport:
     """Check every invariant.
 
     Args:
         runner: schedules the files on threads of this process; by default one a core.
         deep: compare every page of every file, superseded ones too, with its checksums.
+        contents: read the files; else only the timeline, the folders, and what the metadata table says of them.
 
     Returns:
         What is broken; nothing, if ``ok``. Damage does not raise, it is reported.
@@ -466,7 +468,7 @@ def check_table(uri: str, runner: Runner | None = None, *, deep: bool = False) -
     torn = None if table.binding is not None else torn_binding(table.storage)
     if torn is not None:
         return _report(table.name, table.uri, Findings((Violation.of(Broken.PROPERTIES, torn, uri),)), started)
-    found = _check(table, runner or Threads(), deep=deep)
+    found = _check(table, runner or Threads(), deep=deep, contents=contents)
     if table.binding is None:  # nothing there is ours
         found = replace(found, violations=tuple(replace(one, writer=Writer.OTHER) for one in found.violations))
     return _report(table.name, table.uri, found, started)
@@ -477,7 +479,7 @@ def _report(name: str, uri: str, found: Findings, started: float) -> CheckReport
     return CheckReport(name, uri, not found.violations, found.violations, found.notes, found.checked, seconds)
 
 
-def _check(table: Table, runner: Runner, *, deep: bool) -> Findings:
+def _check(table: Table, runner: Runner, *, deep: bool, contents: bool) -> Findings:
     timeline = table.load_timeline()
     checked_timeline = check_timeline(table, timeline)
     index = table.index(timeline)
@@ -485,10 +487,10 @@ def _check(table: Table, runner: Runner, *, deep: bool) -> Findings:
     try:
         snapshot = table.listed_snapshot()
         committed = Committed.of(checked_timeline.commits)
-        listing = check_listing(table, snapshot, committed)
+        listing = check_listing(table, snapshot, committed, contents=contents)
         listing = Findings.joined([listing, Findings((), tuple(_unwritten(table, snapshot)))], scope)
         then = columns_then(checked_timeline.commits)
-        rows = _check_rows(table, snapshot, committed, runner, scope, then)
+        rows = _check_rows(table, snapshot, committed, runner, scope, then) if contents else ()
         pages = _check_pages(table, snapshot, committed, runner) if deep else ()
     except TableUnsupportedError:
         raise

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from lakeindex.operations.maintain import MaintenanceSummary
     from lakeindex.operations.metadata import MetadataBuilt, MetadataDropped, MetadataStatus, MetadataVerified
     from lakeindex.operations.migrate_index import IndexMigrated
+    from lakeindex.operations.repair import RepairSummary
+    from lakeindex.operations.repair_kept import RepairDiscarded
     from lakeindex.operations.repair_keys import KeysRepaired
     from lakeindex.operations.rescale_run import RescaleSummary
     from lakeindex.operations.restore import RestoreSummary, Savepoints, SavepointSummary
@@ -601,6 +603,37 @@ def show_clustered(console: Screen, done: ClusterSummary) -> None:
 
 def _by(done: RescaleSummary) -> str:
     return f" (committed by {done.instant})" if done.instant else ""
+
+
+def show_repair(console: Screen, done: RepairSummary) -> None:
+    """What is mended and what is not, and what became of the rows."""
+    show_notes(console, done.notes)
+    for one in done.mends:
+        console.print(escape(f"{one.kind}: {one.found}"))
+        console.print(escape(f"  mend: {one.mend}"))
+    for left in done.unmended:
+        console.print(escape(f"not mended ({left.kind}): {left.found}"))
+        console.print(escape(f"  why:  {left.why}"))
+        console.print(escape(f"  cure: {left.cure}"))
+    if done.rows_gone or done.rows_doubled:
+        console.print(
+            f"{done.rows_before:,} rows - {done.rows_gone:,} gone + {done.rows_back:,} back - "
+            f"{done.rows_doubled:,} doubled = {done.rows_after:,}"
+        )
+    if not done.mends:
+        console.print("nothing to mend")
+    elif done.dry_run:
+        console.print(f"{len(done.mends):,} mends; nothing was written: --apply does it")
+    else:
+        console.print(
+            escape(f"{len(done.mends):,} mended, {done.seconds:.1f} s; what was there before is in {done.kept}")
+        )
+
+
+def show_discarded(console: Screen, done: RepairDiscarded) -> None:
+    what = "would go" if done.dry_run else "went"
+    of = f" of the repairs {', '.join(done.repairs)}" if done.repairs else ""
+    console.print(escape(f"{done.files:,} objects, {done.bytes:,} bytes{of} {what} from {done.folder}"))
 
 
 def show_repaired(console: Screen, done: KeysRepaired) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from lakeindex.cli import main
+from lakeindex.cli.commands.repair import WithDefault
 from lakeindex.operations.check_violations import Broken
 from tests.cli_support import SCHEMAS, schema_of
 
@@ -45,7 +46,8 @@ def test_the_synopsis_of_each_command_names_its_options_and_no_other():
         words |= options_in(line) | (shared if "WRITE OPTIONS" in line else set())
     has = {}
     for name, command in main.all_commands().items():
-        parts = command.commands.values() if isinstance(command, click.Group) else (command,)
+        parts = [*command.commands.values()] if isinstance(command, click.Group) else [command]
+        parts += [command.default] if isinstance(command, WithDefault) else []
         options = (param for part in parts for param in part.params if isinstance(param, click.Option))
         has[name] = {"-o" if "-o" in one.opts else one.opts[0] for one in options} - {"--json"}
     assert said == has

@@ -26,7 +26,6 @@ from lakeindex.errors import REPAIR_KEYS, InvariantError, OptionError
 from lakeindex.options.parse import parse_options
 
 if TYPE_CHECKING:
-    from lakeindex.api.maintaining import KeepName
     from lakeindex.operations.index import IndexVerified
     from lakeindex.operations.metadata import MetadataVerified
 
@@ -241,49 +240,6 @@ def cluster(*, table: str, where: tuple[str, ...], columns: str | None, as_json:
 
 
 _SHOWN = 20
-
-
-@click.group()
-def repair() -> None:
-    """Mend what another writer has left in a table."""
-
-
-@repair.command()
-@table_argument
-@click.option(
-    "--keep",
-    type=click.Choice(["newest", "oldest", "ordering"]),
-    help="Which row stays; default: ordering where the table's rows win by it, else newest.",
-)
-@click.option("--apply", is_flag=True, help="Do it; without it nothing is written.")
-@click.option("--force", is_flag=True, help="Roll back pending instants of other writers whatever their age.")
-@click.option(
-    "--checkpoints", metavar="DIR", help="Root of the run folders; default: TABLE.lakeindex beside the table."
-)
-@pairs_option
-@json_option
-def keys(
-    *,
-    table: str,
-    keep: KeepName | None,
-    apply: bool,
-    force: bool,
-    checkpoints: str | None,
-    options: tuple[str, ...],
-    as_json: bool,
-) -> None:
-    """Keep one row of every key that is stored more than once, and delete the others in one commit.
-
-    Another writer's insert makes such keys: it looks none up. Without --apply nothing is written.
-    """
-    pairs = parse_pairs(options)
-    parse_options(pairs)
-    from lakeindex.api.table import LakeTable
-
-    done = LakeTable(table).repair_keys(
-        keep=keep, apply=apply, force=force, checkpoints=checkpoints, options=pairs, progress=progress()
-    )
-    say(done, as_json=as_json)
 
 
 _index_options = given_options(

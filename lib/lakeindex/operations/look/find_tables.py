@@ -11,6 +11,7 @@ from lakeindex.catalogs.places import is_catalog_url, located_tables
 from lakeindex.errors import InputError, LakeIndexError, OptionError, in_our_words
 from lakeindex.model import Instant
 from lakeindex.operations.look.history import iso_time
+from lakeindex.pipeline import KEPT_ENDING, RUNS_ENDING
 from lakeindex.showing.json_result import JsonResult
 from lakeindex.storage import Listing, Storage, in_parallel
 from lakeindex.storage.paths import absolute
@@ -151,7 +152,7 @@ def _folders_to_list(listing: Listing) -> list[str]:
 
 
 def _is_no_place(name: str) -> bool:
-    return name.startswith((".", "_")) or name.endswith(".lakeindex") or "=" in name
+    return name.startswith((".", "_")) or name.endswith((RUNS_ENDING, KEPT_ENDING)) or "=" in name
 
 
 def _look_at(uri: str, *, size: bool) -> FoundTable:

@@ -1,0 +1,252 @@
+"""Mend what a check finds: a plan to read first, then each mend under the lock, on what is found there then.
+
+Everything that is removed or replaced is copied first (:mod:`lakeindex.operations.repair_kept`), and every mend by
+itself may be done again. So a repair that is killed leaves what it had not come to, which the next one finds; what it
+cannot find any more, which partitions the metadata table had, is in its note.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final, Protocol
+
+from lakeindex.commit.recovery import maintaining
+from lakeindex.commit.services.metadata_service import build_metadata_table, drop_metadata_table
+from lakeindex.errors import OptionError
+from lakeindex.format.file_names import crc_path
+from lakeindex.lock.lock import TableLock
+from lakeindex.lock.write_context import WriteContext
+from lakeindex.metadata_upkeep.switch import METADATA_FOLDERS
+from lakeindex.operations.check import check_table
+from lakeindex.operations.repair_kept import NOTE, Kept
+from lakeindex.operations.repair_keys import KeysRepaired
+from lakeindex.operations.repair_plan import (
+    READ_ROWS,
+    UNATTENDED,
+    Findings,
+    Found,
+    Mend,
+    MendKind,
+    Unmended,
+    leftover_paths,
+    requested_file,
+)
+from lakeindex.options.types import WriteConfig
+from lakeindex.showing.json_result import TableResult
+from lakeindex.storage import remove_empty_folders, sync_folders
+from lakeindex.table.handle import Table
+from lakeindex.table.host import Host, this_host
+from lakeindex.tasks.runner import Runner
+from lakeindex.timeline import records
+
+EVERYTHING: Final = tuple(MendKind)
+
+
+class RepairKeys(Protocol):
+    """Keeps one row of every key that is stored more than once."""
+
+    def __call__(self, *, dry_run: bool) -> KeysRepaired: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RepairSummary(TableResult):
+    """What a repair mended, or would mend. ``rows_before - rows_gone + rows_back - rows_doubled = rows_after``.
+
+    Attributes:
+        dry_run: nothing was changed.
+        ok: nothing is left that is wrong, as far as it was looked for.
+        mends: what is mended, in this order.
+        unmended: what is not, why, and what you can do.
+        kept: the folder with everything that was removed or replaced; None if nothing was.
+        rows_before: rows of the table, by what commits and footers say of its live files.
+        rows_gone: rows of files that are lost or damaged.
+        rows_back: of those, rows that are there again.
+        rows_doubled: rows of keys that were stored more than once, and go; a plan that takes out strays says 0: they
+            may be the other holders.
+        rows_after: rows of the table then.
+        notes: what was done to other writers' instants.
+        seconds: wall time.
+    """
+
+    shown_by: ClassVar[str] = "results:show_repair"
+
+    dry_run: bool
+    ok: bool
+    mends: tuple[Mend, ...]
+    unmended: tuple[Unmended, ...]
+    kept: str | None
+    rows_before: int
+    rows_gone: int
+    rows_back: int
+    rows_doubled: int
+    rows_after: int
+    notes: tuple[str, ...]
+    seconds: float
+
+
+def kinds_named(names: Sequence[str] | None) -> tuple[MendKind, ...]:
+    """The kinds of these names, all if none are given. Raises: OptionError: there is no such kind."""
+    try:
+        return EVERYTHING if names is None else tuple(MendKind(name) for name in names)
+    except ValueError:
+        odd = next(name for name in names or () if name not in list(MendKind))
+        hint = f"kinds: {', '.join(MendKind)}"
+        raise OptionError(f"nothing that is mended is called {odd!r}", culprit=odd, hint=hint) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked of a repair.
+
+    Attributes:
+        only: kinds of mends; None: all. Rows are read only for those that need it.
+        apply: do it; else only say what would be done.
+        force: consider every pending instant of another writer dead.
+    """
+
+    only: Sequence[str] | None = None
+    apply: bool = False
+    force: bool = False
+
+
+def repair_table(
+    uri: str,
+    runner: Runner,
+    repair_keys: RepairKeys,
+    asked: Asked,
+    config: WriteConfig | None = None,
+    *,
+    host: Host | None = None,
+) -> RepairSummary:
+    """Mend what a check finds. Repeating it, after a kill too, does what is left to do.
+
+    Args:
+        repair_keys: of this table.
+
+    Raises:
+        OptionError: there is no such kind.
+        TableError: no table, or one that is not written to.
+        ConflictError: another writer is in flight or holds the lock.
+    """
+    started = time.perf_counter()
+    repair = _Repair(
+        Table.at(uri), runner, config or WriteConfig(), host or this_host(), kinds_named(asked.only), asked.force
+    )
+    found = repair.find()
+    summary = repair.planned(found)
+    if asked.apply and found.mends:
+        repair.table.check_writable(repair.config)
+        summary = repair.apply(found, summary, repair_keys)
+    elif found.of(MendKind.KEYS) and not found.of(MendKind.STRAY):  # a stray may be the other holder of each
+        summary = without_doubled(summary, repair_keys(dry_run=True))
+    return replace(summary, seconds=round(time.perf_counter() - started, 4))
+
+
+def without_doubled(summary: RepairSummary, done: KeysRepaired) -> RepairSummary:
+    """With the rows that a repair of keys takes out."""
+    gone = done.rows_removed
+    return replace(summary, rows_doubled=gone, rows_after=summary.rows_after - gone)
+
+
+@dataclass(frozen=True)
+class _Repair:
+    """One repair."""
+
+    table: Table
+    runner: Runner
+    config: WriteConfig
+    host: Host
+    kinds: Collection[MendKind]
+    force: bool
+
+    def find(self, context: WriteContext | None = None) -> Found:
+        """What is to be mended now."""
+        report = check_table(self.table.uri, self.runner, contents=not READ_ROWS.isdisjoint(self.kinds))
+        known = context or WriteContext(self.table, self.host, self.config, None, self.force)
+        return Findings(known, report.violations, self.kinds).all()
+
+    def planned(self, found: Found) -> RepairSummary:
+        """What is going to be done."""
+        return RepairSummary(
+            table=self.table.name,
+            uri=self.table.uri,
+            dry_run=True,
+            ok=not (found.mends or found.unmended),
+            mends=found.mends,
+            unmended=found.unmended,
+            kept=None,
+            rows_before=found.rows,
+            rows_gone=0,
+            rows_back=0,
+            rows_doubled=0,
+            rows_after=found.rows,
+            notes=(),
+            seconds=0.0,
+        )
+
+    def apply(self, found: Found, summary: RepairSummary, repair_keys: RepairKeys) -> RepairSummary:
+        anew = any(one.culprit != NOTE for one in found.of(MendKind.METADATA))
+        partitions = self.table.properties.metadata_partitions if anew else ()
+        kept = Kept.begin(self.table, self.host, partitions, summary.to_json())
+        if anew:
+            self._take_away_metadata(kept)
+        table = self.table.reload()
+        with maintaining(table, "repair", self.config, force=self.force, host=self.host) as (context, lock):
+            now = replace(self, table=table, kinds=UNATTENDED & set(self.kinds)).find(context)
+            self._mend(now, kept, lock, table)
+            notes = tuple(context.notes)
+        if found.of(MendKind.KEYS):
+            done = repair_keys(dry_run=False)
+            summary, notes = without_doubled(summary, done), notes + done.notes
+        self._build_metadata(kept)
+        kept.end()
+        return replace(summary, dry_run=False, ok=not found.unmended, kept=kept.uri, notes=notes)
+
+    def _take_away_metadata(self, kept: Kept) -> None:
+        kept.copy(one.path for folder in METADATA_FOLDERS for one in self.table.storage.list(folder))
+        drop_metadata_table(self.table, (), self.config, host=self.host)
+
+    def _build_metadata(self, kept: Kept) -> None:
+        table = self.table.reload()
+        missing = [name for name in kept.partitions if name not in table.properties.metadata_partitions]
+        if missing:
+            build_metadata_table(table, self.config, missing, force=self.force, host=self.host)
+
+    def _mend(self, found: Found, kept: Kept, lock: TableLock, table: Table) -> None:
+        """What is mended by single files, under the lock."""
+        work: dict[MendKind, Callable[[Mend], None]] = {
+            MendKind.PARTITION: lambda one: self._write_partition(one, kept, table),
+            MendKind.REQUESTED: lambda one: self._request(one, table),
+            MendKind.CLEAN: lambda one: kept.remove(self._findings(table).clean_paths(one.culprit)),
+            MendKind.STRAY: lambda one: kept.remove([one.culprit, crc_path(one.culprit)]),
+            MendKind.LEFTOVER: lambda one: _take_out(one, kept, table),
+        }
+        for one in found.mends:
+            if one.kind in work:
+                lock.check()
+                work[one.kind](one)
+        folders = {one.culprit.rpartition("/")[0] for one in found.of(MendKind.STRAY)}
+        sync_folders(table.storage, folders)  # archiving relies on it: one that came back would show
+
+    def _findings(self, table: Table) -> Findings:
+        return Findings(WriteContext(table, self.host, self.config), (), self.kinds)
+
+    def _write_partition(self, one: Mend, kept: Kept, table: Table) -> None:
+        path, data = self._findings(table).partition_metadata(one.culprit.rpartition("/")[0])
+        kept.copy([path])
+        records.put(table.storage, path, data)
+        table.storage.sync([path])
+
+    def _request(self, one: Mend, table: Table) -> None:
+        instant = self._findings(table).without_requested(one.culprit)
+        if instant is not None:
+            path, data = requested_file(table.properties.timeline_layout, instant)
+            records.settle(table.storage, path, data)
+            table.storage.sync([path])
+
+
+def _take_out(one: Mend, kept: Kept, table: Table) -> None:
+    kept.remove(leftover_paths(table.storage, one.culprit))
+    remove_empty_folders(table.storage, one.culprit)

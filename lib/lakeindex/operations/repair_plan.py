@@ -1,0 +1,372 @@
+"""What a check finds, each mapped to a mend on positive evidence, or to the reason why there is none.
+
+Evidence is what somebody has written down: a completed commit names a file, or does not; a rollback names it; a verdict
+of ours is there; a checksum fits. That something is not on the timeline proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+from typing import Final
+
+from lakeindex.commit.recovery import is_alive, is_clustering, is_dead_foreign, is_foreign
+from lakeindex.commit.run_records import load_claim
+from lakeindex.commit.services.clean import saved_names
+from lakeindex.commit.sweep import find_strays
+from lakeindex.errors import REPAIR_KEYS, LakeIndexError, ObjectNotFoundError, TableCorruptError
+from lakeindex.files.file_system_view import Snapshot
+from lakeindex.files.footer_cache import rows_by_footer
+from lakeindex.format.file_names import TEMP_FOLDER
+from lakeindex.format.instants import CLEAN, comparable
+from lakeindex.format.partitions import (
+    PartitionMetadata,
+    format_partition_metadata,
+    partition_depth,
+    partition_metadata_path,
+)
+from lakeindex.lock.write_context import WriteContext
+from lakeindex.metadata.metadata_table import GROUP_PREFIXES
+from lakeindex.model import Instant, InstantState
+from lakeindex.operations.check_violations import Broken, Violation, is_damage
+from lakeindex.operations.repair_kept import NOTE, Kept
+from lakeindex.operations.written_slices import Commits, WrittenSlice, live_slices, written_slices
+from lakeindex.storage.port import Storage
+from lakeindex.timeline.avro_instants import parse_clean_plan
+from lakeindex.timeline.layout import TimelineLayout
+from lakeindex.timeline.pending_files import HEARTBEATS_FOLDER, list_heartbeats
+from lakeindex.timeline.records import read_filled
+from lakeindex.timeline.verdicts import load_verdict
+
+
+class MendKind(StrEnum):
+    """What is mended, in the order in which it is."""
+
+    METADATA = "metadata"
+    PENDING = "pending"
+    PARTITION = "partition"
+    REQUESTED = "requested"
+    CLEAN = "clean"
+    STRAY = "stray"
+    LEFTOVER = "leftover"
+    KEYS = "keys"
+
+
+UNATTENDED: Final = frozenset(MendKind) - {MendKind.METADATA, MendKind.KEYS}
+"""What changes no row and reads none: maintenance may do it by itself."""
+READ_ROWS: Final = frozenset({MendKind.KEYS})
+"""What is found by reading all rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mend:
+    """Something that is wrong, and what mends it.
+
+    Attributes:
+        kind: of the mend.
+        culprit: the file, instant or partition.
+        found: what is wrong, and what shows it.
+        mend: what is done about it.
+    """
+
+    kind: MendKind
+    culprit: str
+    found: str
+    mend: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unmended:
+    """Something that is wrong and is not mended.
+
+    Attributes:
+        kind: the invariant that is broken, as ``check`` names it; ``pending`` and ``leftover`` of what is no violation.
+        culprit: the file, instant or key.
+        found: what is wrong.
+        why: why it is not mended.
+        cure: what you can do.
+    """
+
+    kind: str
+    culprit: str
+    found: str
+    why: str
+    cure: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is to be mended, and what is not.
+
+    Attributes:
+        rows: of the table.
+    """
+
+    mends: tuple[Mend, ...]
+    unmended: tuple[Unmended, ...]
+    rows: int
+
+    def of(self, *kinds: MendKind) -> tuple[Mend, ...]:
+        return tuple(one for one in self.mends if one.kind in kinds)
+
+
+class Findings:
+    """Looks for what can be mended at a table, whose folders are listed once."""
+
+    def __init__(self, context: WriteContext, violations: Iterable[Violation], kinds: Collection[MendKind]) -> None:
+        self._context, self._table, self._storage = context, context.table, context.storage
+        self._timeline = context.table.load_timeline()
+        self._violations = tuple(violations)
+        self._kinds = frozenset(kinds)
+
+    def all(self) -> Found:
+        """Everything, by kind and then by name."""
+        found = [
+            *self._metadata(),
+            *self._pending(),
+            *(one for violation in self._violations for one in self._of_violation(violation)),
+            *self._cleans(),
+            *self._strays(),
+            *self._leftovers(),
+        ]
+        mends = {(one.kind, one.culprit): one for one in found if isinstance(one, Mend) and one.kind in self._kinds}
+        going = {one.culprit for one in mends.values() if one.kind is MendKind.STRAY}
+        unmended = {(one.kind, one.culprit): one for one in found if isinstance(one, Unmended)}
+        unmended = {key: one for key, one in unmended.items() if one.culprit not in going}
+        order = list(MendKind)
+        return Found(
+            tuple(sorted(mends.values(), key=lambda one: (order.index(one.kind), one.culprit))),
+            tuple(unmended.values()),
+            self.rows(),
+        )
+
+    @cached_property
+    def _snapshot(self) -> Snapshot | None:
+        """The table as its folders have it; None if the timeline is too damaged to say."""
+        try:
+            found = self._table.listed_snapshot(self._timeline)
+            found.partitions()
+        except LakeIndexError as error:
+            if not is_damage(error):
+                raise
+            return None
+        return found
+
+    @cached_property
+    def _saved(self) -> frozenset[str]:
+        return saved_names(self._table, self._timeline)
+
+    def _of_violation(self, one: Violation) -> Iterator[Mend | Unmended]:
+        special: Mapping[Broken, Callable[[Violation], Iterator[Mend | Unmended]]] = {
+            Broken.PARTITION: self._partition,
+            Broken.TIMELINE: self._requested,
+            Broken.STRAY: self._stray,
+            Broken.DOUBLE: self._stray,
+            Broken.DUPLICATE_KEY: self._keys,
+            Broken.METADATA_TABLE: lambda _: iter(()),  # all of them are one mend
+        }
+        yield from special.get(one.kind, self._other)(one)
+
+    def _other(self, one: Violation) -> Iterator[Unmended]:
+        yield Unmended(one.kind, one.culprit, one.message, _WHY.get(one.kind, _NOTHING), one.hint)
+
+    def _metadata(self) -> Iterator[Mend | Unmended]:
+        """The metadata table is made anew as a whole: what says one thing wrongly is no evidence for the rest."""
+        wrong = [one for one in self._violations if one.kind is Broken.METADATA_TABLE and not self._explained(one)]
+        before = Kept.unfinished(self._storage)
+        there = self._table.properties.metadata_partitions
+        partitions = tuple(dict.fromkeys((*there, *(() if before is None else before.partitions))))
+        if before is not None:
+            what = f"a repair was cut short: what it kept is in {before.uri}"
+            built = f"{', '.join(partitions)} of the metadata table are built" if partitions else "it is ended"
+            yield Mend(MendKind.METADATA, NOTE, what, built)
+        if not wrong:
+            return
+        others = [name for name in partitions if name not in GROUP_PREFIXES]
+        if others:
+            cure = "`lakeindex metadata drop` takes the metadata table away; Hudi builds it anew"
+            why = f"partitions of it that only Hudi builds are there: {', '.join(others)}"
+            yield Unmended(Broken.METADATA_TABLE, wrong[0].culprit, wrong[0].message, why, cure)
+            return
+        more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        built = f"it is built anew from the files: {', '.join(partitions)}"
+        yield Mend(MendKind.METADATA, wrong[0].culprit, wrong[0].message + more, built)
+
+    def _explained(self, one: Violation) -> bool:
+        """Whether the metadata table is right of a path, and the folder is what is mended."""
+        lost = {one.culprit.rpartition("/")[0] for one in self._violations if one.kind is Broken.PARTITION}
+        return one.culprit in self._proven or one.culprit.rpartition("/")[0] in lost or one.culprit in lost
+
+    def _pending(self) -> Iterator[Mend | Unmended]:
+        """What dead writers have left on the timeline."""
+        for one in self._timeline.pending_writes:
+            if is_clustering(self._storage, self._timeline, one):
+                continue
+            what = f"{one.action} {one.time} is {one.state}"
+            if self._is_dead(one):
+                done = "it is committed if that was decided, else rolled back as Hudi does"
+                yield Mend(MendKind.PENDING, one.time, f"{what}, and its writer is dead", done)
+            else:
+                cure = f"wait for it; if its writer is dead: `lakeindex rollback TABLE {one.time}`, or --force"
+                yield Unmended("pending", one.time, what, "its writer may be alive", cure)
+
+    def _is_dead(self, one: Instant) -> bool:
+        if is_foreign(self._context, self._timeline, one):
+            return is_dead_foreign(self._context, self._timeline, one)
+        claim = load_claim(self._storage, one.time)
+        return load_verdict(self._storage, one.time) is not None or claim is None or not is_alive(self._context, claim)
+
+    def _partition(self, one: Violation) -> Iterator[Mend | Unmended]:
+        partition = one.culprit.rpartition("/")[0]
+        if self._first_commit(partition) is None:
+            why = "no commit on the timeline names a file of that folder"
+            yield Unmended(one.kind, one.culprit, one.message, why, one.hint)
+            return
+        yield Mend(MendKind.PARTITION, one.culprit, one.message, "it is written")
+
+    def partition_metadata(self, partition: str) -> tuple[str, bytes]:
+        """What makes a folder a partition; its first commit on the timeline is said to have made it."""
+        metadata = PartitionMetadata(self._first_commit(partition) or "", partition_depth(partition))
+        return partition_metadata_path(partition), format_partition_metadata(metadata)
+
+    def _first_commit(self, partition: str) -> str | None:
+        times = (one.file.instant_time for one in self._written if one.file.partition_path == partition)
+        return min(times, key=comparable, default=None)
+
+    @cached_property
+    def _commits(self) -> Commits:
+        """The commits that can be read."""
+        found = []
+        for instant in self._timeline.completed_writes:
+            try:
+                found.append((instant, self._timeline.commit_metadata(self._storage, instant)))
+            except LakeIndexError as error:
+                if not is_damage(error):
+                    raise
+        return found
+
+    @cached_property
+    def _written(self) -> tuple[WrittenSlice, ...]:
+        """What they say was written."""
+        return tuple(one for instant, metadata in self._commits for one in written_slices(instant, metadata))
+
+    def rows(self) -> int:
+        """Rows of the live files, as their commits say; of those of archived commits, as their footers do."""
+        live = live_slices(self._commits)
+        files = () if self._snapshot is None else self._snapshot.base_files_all()
+        older = [one for one in files if (one.partition_path, one.file_id) not in live and one.path not in self._proven]
+        counted = (one or 0 for one in rows_by_footer(self._storage, older))
+        return sum(one.stat.num_writes for one in live.values()) + sum(counted)
+
+    def _requested(self, one: Violation) -> Iterator[Mend | Unmended]:
+        if self.without_requested(one.culprit) is None:
+            yield from self._other(one)
+            return
+        what = "an empty requested file is put beside it, as Hudi's archiver and rollback need it"
+        yield Mend(MendKind.REQUESTED, one.culprit, one.message, what)
+
+    def without_requested(self, path: str) -> Instant | None:
+        """The completed instant of a path of the timeline, if it is a write without a requested file."""
+        writes = (one for one in self._timeline.completed_writes if self._timeline.path(one) == path)
+        one = next(writes, None)
+        states = {found.state for found in self._timeline.files if one is not None and found.time == one.time}
+        return one if InstantState.REQUESTED not in states else None
+
+    def _cleans(self) -> Iterator[Mend]:
+        for one in self._timeline.pending:
+            path = self._timeline.path(replace(one, state=InstantState.REQUESTED))
+            if one.action != CLEAN:
+                continue
+            try:
+                read_filled(self._storage, path, parse_clean_plan)
+            except ObjectNotFoundError:
+                continue
+            except TableCorruptError as error:
+                what = f"the plan of clean {one.time} cannot be read: {error.message}"
+                yield Mend(MendKind.CLEAN, one.time, what, "it is taken off the timeline; the next clean makes its own")
+
+    def clean_paths(self, time: str) -> list[str]:
+        """The files of a clean that was never completed."""
+        files = (one for one in self._timeline.files if (one.time, one.action) == (time, CLEAN))
+        return [self._timeline.path(one) for one in files if not one.is_completed]
+
+    def _stray(self, one: Violation) -> Iterator[Mend | Unmended]:
+        if one.culprit not in self._proven:
+            why = "nothing proves that it is of nobody"
+            if one.culprit in self._saved:
+                why = "a savepoint names it"
+            yield Unmended(one.kind, one.culprit, one.message, why, one.hint)
+
+    def _strays(self) -> Iterator[Mend]:
+        for path, why in sorted(self._proven.items()):
+            yield Mend(MendKind.STRAY, path, f"{path} is a file of nobody: {why}", "it is taken out")
+
+    @cached_property
+    def _proven(self) -> Mapping[str, str]:
+        """Files that are no part of the table for certain, and what shows it."""
+        if self._snapshot is None:
+            return {}
+        found = {stray.file.path: str(stray.kind) for stray in find_strays(self._table)}
+        named = {one.file.path for one in self._written}
+        readable = {instant.time for instant, _ in self._commits}
+        for partition in self._snapshot.partitions():
+            files = self._snapshot.files_of(partition)
+            for file in (*files.live, *files.older, *files.doubles):
+                if file.instant_time in readable and file.path not in named:
+                    found.setdefault(file.path, f"the completed commit {file.instant_time} does not name it")
+        return {path: why for path, why in found.items() if path not in self._saved}
+
+    def _keys(self, one: Violation) -> Iterator[Mend]:
+        done = "one row of each such key stays (`lakeindex repair keys` lists them, and takes --keep)"
+        yield Mend(MendKind.KEYS, "table", f"keys are stored more than once: {one.message}", done)
+
+    def _leftovers(self) -> Iterator[Mend | Unmended]:
+        """Markers and heartbeats of instants that are decided."""
+        folders = [folder.strip("/").rpartition("/")[2] for folder in self._storage.list_folder(TEMP_FOLDER).folders]
+        for time in sorted(folders):
+            yield from self._leftover(f"{TEMP_FOLDER}/{time}", time, "markers")
+        for time in list_heartbeats(self._storage):
+            yield from self._leftover(f"{HEARTBEATS_FOLDER}/{time}", time, "a heartbeat")
+
+    def _leftover(self, path: str, time: str, what: str) -> Iterator[Mend | Unmended]:
+        if time in self._timeline.pending_times:
+            return
+        why = self._end_of(time)
+        if why is None:
+            cure = f"delete {path} if you know that no writer uses it"
+            yield Unmended("leftover", path, f"{what} of {time}", "nothing says what became of the instant", cure)
+        else:
+            yield Mend(MendKind.LEFTOVER, path, f"{what} of {time}, which {why}", "they are taken out")
+
+    def _end_of(self, time: str) -> str | None:
+        """How an instant that is not pending ended; None if nothing says it."""
+        verdict = load_verdict(self._storage, time)
+        if time in {one.time for one in self._timeline.completed} or (verdict is not None and verdict.is_committed):
+            return "is completed"
+        if verdict is not None or time in self._timeline.undone.instants | self._timeline.archived.undone.instants:
+            return "was rolled back"
+        return "was archived" if time in self._timeline.archived.writes else None
+
+
+def requested_file(layout: TimelineLayout, instant: Instant) -> tuple[str, bytes]:
+    """Path and content of the requested file of a completed write that has none."""
+    path = layout.path(replace(instant, state=InstantState.REQUESTED))
+    return path, layout.encode_requested(instant.action)
+
+
+_NOTHING: Final = "nothing shows what it should be"
+_WHY: Final = {
+    Broken.COMMIT: "what a commit says stands nowhere else",
+    Broken.ROLLBACK: "the instant and its rollback contradict each other",
+    Broken.ROWS: "the rows are readable, and nothing shows which of them are wrong",
+    Broken.RECORD_KEY: f"another writer made the keys in another way; if one is doubled by that, {REPAIR_KEYS}",
+    Broken.PARTITION_PATH: "the row may lie there on purpose, or be one that was written wrongly",
+    Broken.BUCKET: "rows would move between buckets, and Hudi looks for them where they are",
+}
+
+
+def leftover_paths(storage: Storage, path: str) -> list[str]:
+    """The objects of a leftover: a folder of markers, or one heartbeat."""
+    return [path] if path.startswith(f"{HEARTBEATS_FOLDER}/") else [one.path for one in storage.list(path)]

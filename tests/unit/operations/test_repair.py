@@ -1,0 +1,303 @@
+"""Repair: damage done from outside is mended on positive evidence, what is removed is kept, and nothing else is touched."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from lakeindex.api.table import LakeTable
+from lakeindex.cli import main
+from lakeindex.errors import OptionError, PendingInstantError, UsageError
+from lakeindex.operations import repair as repairing
+from lakeindex.operations import repair_plan
+from lakeindex.operations.repair_kept import NOTE
+from lakeindex.operations.repair_plan import Mend, Unmended
+from lakeindex.storage import open_storage
+from lakeindex.table.handle import Table
+from tests.builders import Row, batch_of, content_of, make_table
+from tests.golden import made_once
+from tests.stored_indexes import inserted
+
+pytestmark = pytest.mark.usefixtures("time_leaps")
+VERSIONS = ("6", "8", "9")
+FIRST = [Row(key, "xyz"[n % 3], 1, f"first {key}") for n, key in enumerate("abcdef")]
+SECOND = [Row(key, "xyz"["abcdefgh".index(key) % 3], 2, f"second {key}") for key in "defgh"]
+NOBODYS = "00000000-0000-4000-8000-000000000000-0"
+OLD = "20200101000000000"
+
+
+@made_once
+def table_of_two(folder: Path, version: str = "9", partitions: tuple[str, ...] = (), index: str = "BLOOM") -> LakeTable:
+    """A table with two commits; a metadata table, if partitions of one are named, is built after the first."""
+    table = make_table(folder / "t", hoodie__write__table__version=version, hoodie__index__type=index)
+    table.upsert(batch_of(FIRST), batch_id="one")
+    if partitions:
+        table.metadata_build(list(partitions))
+    table.upsert(batch_of(SECOND), batch_id="two")
+    return table
+
+
+def root(table: LakeTable) -> Path:
+    return Path(table.uri)
+
+
+def live_of(table: LakeTable, partition: str) -> Path:
+    """The one live file of a partition."""
+    snapshot = Table.open(open_storage(table.uri)).listed_snapshot()
+    (file,) = snapshot.base_files(partition)
+    return root(table) / file.path
+
+
+def as_nobodys(file: Path, instant: str = "") -> Path:
+    """A copy of a base file that no commit names."""
+    other = file.with_name(f"{NOBODYS}_0-0-0_{instant or file.stem.rpartition('_')[2]}.parquet")
+    shutil.copy(file, other)
+    return other
+
+
+def told(mends: tuple[Mend, ...] | tuple[Unmended, ...]) -> list[tuple[str, str]]:
+    return [(str(one.kind), one.culprit) for one in mends]
+
+
+def tree(table: LakeTable) -> dict[str, bytes]:
+    folder = root(table)
+    return {str(one.relative_to(folder)): one.read_bytes() for one in folder.rglob("*") if one.is_file()}
+
+
+def is_whole(table: LakeTable) -> None:
+    """The check agrees, every row is there, and both batches and a third can be written."""
+    report = table.check()
+    assert report.ok, report.violations
+    content = content_of(table)
+    assert table.repair(apply=True).ok
+    assert content_of(table) == content
+    table.upsert(batch_of([Row("a", "x", 9, "late")]), batch_id="after")
+    assert table.check().ok
+
+
+def test_a_sound_table_has_nothing_to_mend(tmp_path: Path) -> None:
+    table = table_of_two(tmp_path)
+    before = tree(table)
+    done = table.repair(apply=True)
+    assert (done.ok, done.mends, done.unmended, done.kept, done.dry_run) == (True, (), (), None, True)
+    assert done.rows_before == done.rows_after == table.count() == 8
+    assert tree(table) == before
+    assert not Path(f"{table.uri}.repaired").exists()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_partitions_strays_and_what_the_dead_left(tmp_path: Path, version: str) -> None:
+    """All that is mended file by file: a plan first, which changes nothing; then done; what was there before is kept."""
+    table = table_of_two(tmp_path, version, ("files",) if version != "8" else ())
+    (root(table) / "x/.hoodie_partition_metadata").unlink()
+    (root(table) / "y/.hoodie_partition_metadata").write_bytes(b"junk")
+    stray = as_nobodys(live_of(table, "z"))
+    content = stray.read_bytes()
+    newest = table.history()[0].instant
+    for instant in (newest, OLD):
+        marker = root(table) / f".hoodie/.temp/{instant}/x/a_0-0-0_{instant}.parquet.marker.CREATE"
+        marker.parent.mkdir(parents=True)
+        marker.touch()
+    before = tree(table)
+    planned = table.repair()
+    of_stray = str(stray.relative_to(root(table)))
+    expected = [
+        ("partition", "x/.hoodie_partition_metadata"),
+        ("partition", "y/.hoodie_partition_metadata"),
+        ("stray", of_stray),
+        ("leftover", f".hoodie/.temp/{newest}"),
+        ("keys", "table"),
+    ]
+    assert told(planned.mends) == expected
+    assert told(planned.unmended) == [("leftover", f".hoodie/.temp/{OLD}")], "nothing says what became of it"
+    assert tree(table) == before
+    assert not Path(f"{table.uri}.repaired").exists()
+    done = table.repair(apply=True)
+    assert told(done.mends) == expected
+    assert (done.rows_before, done.rows_doubled, done.rows_after) == (8, 0, table.count())
+    kept = Path(str(done.kept).removeprefix("file://"))
+    assert kept.parent == Path(f"{table.uri}.repaired")
+    assert (kept / of_stray).read_bytes() == content
+    assert (kept / "y/.hoodie_partition_metadata").read_bytes() == b"junk"
+    assert list((kept / f".hoodie/.temp/{newest}").rglob("*CREATE"))
+    assert json.loads((kept / "repair.json").read_text())["mends"]
+    assert not stray.exists()
+    assert (root(table) / f".hoodie/.temp/{OLD}").exists()
+    shutil.rmtree(root(table) / f".hoodie/.temp/{OLD}")
+    assert not (root(table) / NOTE).exists()
+    if version != "8":
+        assert table.metadata_verify().ok
+    is_whole(table)
+
+
+def test_a_completed_write_gets_its_requested_file_again(tmp_path: Path) -> None:
+    for version in VERSIONS:
+        table = table_of_two(tmp_path / version, version)
+        folder = Table.open(open_storage(table.uri)).properties.timeline_layout.folder
+        newest = table.history()[0].instant
+        requested = root(table) / folder / f"{newest}.commit.requested"
+        requested.unlink()
+        assert [kind for kind, _ in told(table.repair(["requested"], apply=True).mends)] == ["requested"]
+        assert requested.read_bytes() == b""
+        is_whole(table)
+
+
+def test_a_clean_whose_plan_cannot_be_read_goes(tmp_path: Path) -> None:
+    for version in VERSIONS:
+        table = table_of_two(tmp_path / version, version)
+        folder = root(table) / Table.open(open_storage(table.uri)).properties.timeline_layout.folder
+        time = str(int(table.history()[0].instant) + 1)
+        plan, inflight = (folder / f"{time}.clean.{state}" for state in ("requested", "inflight"))
+        for one in (plan, inflight):
+            one.touch()
+        done = table.repair(["clean"], apply=True)
+        assert told(done.mends) == [("clean", time)]
+        assert not plan.exists()
+        assert not inflight.exists()
+        table.clean(1)
+        is_whole(table)
+
+
+def test_files_that_may_be_somebodys_stay(tmp_path: Path) -> None:
+    """Of a pending instant, of one about which nothing is known, and one that is named by nobody's rules."""
+    table = table_of_two(tmp_path)
+    folder = root(table) / ".hoodie/timeline"
+    live = live_of(table, "x")
+    pending, later = (str(int(table.history()[0].instant) + more) for more in (1, 2))
+    (folder / f"{pending}.commit.requested").touch()
+    (folder / f"{pending}.inflight").touch()
+    beside = as_nobodys(live, pending)
+    unknown = as_nobodys(live_of(table, "y"), later)
+    odd = live.with_name("rows.parquet")
+    shutil.copy(live, odd)
+    planned = table.repair()
+    assert told(planned.mends) == []
+    assert {kind for kind, _ in told(planned.unmended)} == {"pending", "stray"}
+    assert [one.culprit for one in planned.unmended if one.kind == "stray"] == [
+        str(odd.relative_to(root(table))),
+        str(unknown.relative_to(root(table))),
+    ]
+    as_nobodys(live_of(table, "z"))
+    with pytest.raises(PendingInstantError):
+        table.repair(["stray"], apply=True)
+    assert beside.exists()
+    assert unknown.exists()
+    assert odd.exists()
+
+
+def test_a_dead_writer_is_settled_and_a_living_one_is_not(tmp_path: Path) -> None:
+    table = table_of_two(tmp_path)
+    pending = "20240101000000000"
+    folder = root(table) / ".hoodie/timeline"
+    for name in (f"{pending}.commit.requested", f"{pending}.inflight"):
+        (folder / name).touch()
+    assert told(table.repair(["pending"]).unmended) == [("pending", pending)]
+    done = table.repair(["pending"], apply=True, force=True)
+    assert told(done.mends) == [("pending", pending)]
+    assert pending not in Table.open(open_storage(table.uri)).load_timeline().pending_times
+    assert table.check().ok
+
+
+def test_what_a_savepoint_names_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_of_two(tmp_path)
+    stray = as_nobodys(live_of(table, "x"))
+    path = str(stray.relative_to(root(table)))
+    monkeypatch.setattr(repair_plan, "saved_names", lambda *_: frozenset({path}))
+    planned = table.repair(["stray"])
+    assert planned.mends == ()
+    assert (path, "a savepoint names it") in {(one.culprit, one.why) for one in planned.unmended}
+
+
+@pytest.mark.parametrize("damage", ["a delta", "the timeline", "a base file"])
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_the_metadata_table_is_built_anew(tmp_path: Path, version: str, damage: str) -> None:
+    names = ("files", "column_stats", "record_index")
+    table = table_of_two(tmp_path, version, names, "RECORD_INDEX")
+    folder = root(table) / ".hoodie/metadata"
+    if damage == "the timeline":
+        shutil.rmtree(folder / ".hoodie")
+    else:
+        pattern = ".*.log.*" if damage == "a delta" else "*.hfile"
+        for one in (folder / "files").glob(pattern):
+            one.write_bytes(one.read_bytes()[:-40])
+    planned = table.repair()
+    assert tuple(kind for kind, _ in told(planned.mends)) == ("metadata",), (planned.mends, planned.unmended)
+    before = {path: data for path, data in tree(table).items() if path.startswith(".hoodie/metadata")}
+    done = table.repair(apply=True)
+    kept = Path(str(done.kept).removeprefix("file://"))
+    assert {path: (kept / path).read_bytes() for path in before} == before
+    there = table.properties["hoodie.table.metadata.partitions"].split(",")
+    assert set(there) == set(names)
+    assert table.metadata_verify().ok
+    is_whole(table)
+
+
+def test_a_repair_that_was_cut_short_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between taking the metadata table away and building it, nothing but the note says what it had."""
+    names = ("files", "column_stats")
+    table = table_of_two(tmp_path, "9", names)
+    for one in (root(table) / ".hoodie/metadata/files").glob(".*.log.*"):
+        one.write_bytes(b"")
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(repairing, "build_metadata_table", killed)
+    with pytest.raises(KeyboardInterrupt):
+        table.repair(apply=True)
+    monkeypatch.undo()
+    assert "hoodie.table.metadata.partitions" not in table.properties
+    assert (root(table) / NOTE).exists()
+    with pytest.raises(UsageError, match="cut short"):
+        table.repair_discard()
+    assert told(table.repair().mends) == [("metadata", NOTE)]
+    done = table.repair(apply=True)
+    assert set(table.properties["hoodie.table.metadata.partitions"].split(",")) == set(names)
+    assert len(list(Path(f"{table.uri}.repaired").iterdir())) == 1, "it goes on in the folder where it began"
+    assert done.kept
+    is_whole(table)
+
+
+def test_keys_stored_twice_are_one_of_the_kinds(tmp_path: Path) -> None:
+    table = table_of_two(tmp_path)
+    inserted(table, [Row("a", "x", 3, "copy"), Row("d", "x", 1, "old copy")])
+    planned = table.repair()
+    assert told(planned.mends) == [("keys", "table")]
+    assert (planned.rows_before, planned.rows_doubled, planned.rows_after) == (10, 2, 8)
+    done = table.repair(apply=True)
+    assert done.rows_before - done.rows_gone + done.rows_back - done.rows_doubled == done.rows_after == table.count()
+    is_whole(table)
+
+
+def test_only_some_kinds(tmp_path: Path) -> None:
+    table = table_of_two(tmp_path)
+    (root(table) / "x/.hoodie_partition_metadata").unlink()
+    stray = as_nobodys(live_of(table, "z"))
+    assert [kind for kind, _ in told(table.repair("partition", apply=True).mends)] == ["partition"]
+    assert stray.exists()
+    with pytest.raises(OptionError, match="'rows'"):
+        table.repair(["rows"])
+
+
+def test_commands(tmp_path: Path) -> None:
+    table = table_of_two(tmp_path)
+    (root(table) / "x/.hoodie_partition_metadata").unlink()
+    run = CliRunner()
+    plan = run.invoke(main, ["repair", table.uri])
+    assert plan.exit_code == 0, plan.output
+    assert "1 mends; nothing was written: --apply does it" in plan.output
+    done = json.loads(run.invoke(main, ["repair", table.uri, "--apply", "--json"]).output)
+    assert [one["kind"] for one in done["mends"]] == ["partition"]
+    assert "nothing to mend" in run.invoke(main, ["repair", table.uri]).output
+    assert "every key is stored once" in run.invoke(main, ["repair", "keys", table.uri]).output
+    assert run.invoke(main, ["repair", "--help"]).exit_code == 0
+    name = done["kept"].rpartition("/")[2]
+    seen = json.loads(run.invoke(main, ["repair", "discard", table.uri, "--dry-run", "--json"]).output)
+    assert (seen["repairs"], seen["files"]) == ([name], 1)
+    assert run.invoke(main, ["repair", "discard", table.uri, "--repair", "other"]).exit_code == 2
+    assert run.invoke(main, ["repair", "discard", table.uri, "--repair", name]).exit_code == 0
+    assert not list(Path(f"{table.uri}.repaired").rglob("*.json"))
