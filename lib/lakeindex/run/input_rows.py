@@ -27,6 +27,7 @@ from lakeindex.storage.storage_file import StorageFile
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.single_columns import nulls_of
 from lakeindex.write.types.schema_fit import fit_column
+from lakeindex.write.types.type_fit import decoded_type
 
 ADDRESS: Final = "_li_address"
 """Staged column, int64: the number of the row's split above :data:`ADDRESS_SHIFT` bits, its row of the split below."""
@@ -283,7 +284,7 @@ class Places:
                 for group, some in picked:
                     rows = reader.read_row_group(group.number, columns=[name], use_threads=False)
                     check_values(rows)
-                    values = one_array(rows.column(name))
+                    values = _indexable(one_array(rows.column(name)), field)
                     yield values if some is None else values.take(pa.array(some))
 
     def _by_file(self) -> Iterator[tuple[KeyedFile, list[tuple[RowGroup, np.ndarray | None]]]]:
@@ -293,6 +294,14 @@ class Places:
         # Splits of a file are neighbours, so files come by address.
         for number, picked in of_file.items():
             yield self._rows.files[number], picked
+
+
+def _indexable(values: pa.Array, field: pa.Field) -> pa.Array:
+    """Values that Arrow can take rows of: of views and encodings, in whatever depth, it cannot. Texts stay coded."""
+    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    if decoded_type(kind) == kind:
+        return values
+    return one_array(fit_column(pa.chunked_array([values]), field.with_nullable(True)))
 
 
 def check_values(piece: pa.Table) -> None:

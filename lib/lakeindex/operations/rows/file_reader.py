@@ -228,11 +228,11 @@ class FileReader:
         columns: dict[str, pa.Array | pa.ChunkedArray] = {}
         if names:
             read = self._read(source, [group], names)
-            columns = {name: read.column(name).filter(hits) for name in names}
-        columns[RECORD_KEY] = keys.filter(hits).cast(pa.string())
+            columns = {name: read.column(name) for name in names}
+        columns[RECORD_KEY] = keys.cast(pa.string())
         if self.spec.virtual is not None:
-            columns[PARTITION_PATH] = pa.repeat(self.file.partition_path, len(columns[RECORD_KEY]))
-        return align(pa.table(columns), self.file, self.spec.inner)
+            columns[PARTITION_PATH] = pa.repeat(self.file.partition_path, len(keys))
+        return align(pa.table(columns), self.file, self.spec.inner).filter(hits)  # Arrow filters no views
 
     def _read(
         self, source: pq.ParquetFile, groups: Sequence[int], columns: list[str], *, use_threads: bool = True
