@@ -228,6 +228,11 @@ bench-tpch: SF ?= 1
 bench-tpch: bench-env ## lineitem of TPC-H (SF=1 or 10) beside delta-rs: load, upserts, delete, scan
 	@$(RUN) $(BIN)/python -m benchmarks.tpch --workload sf$(SF) $(BENCH)
 
+.PHONY: bench-duckrun
+bench-duckrun: SF ?= 1
+bench-duckrun: bench-env ## duckrun's chain of merges on lineitem (SF=1 or 10) beside delta-rs, every row compared
+	@$(RUN) $(BIN)/python -m benchmarks.duckrun --workload sf$(SF) $(BENCH)
+
 .PHONY: bench-clustering
 bench-clustering: setup ## a month of small files put together, beside delta-rs's compact and z_order
 	@$(RUN) $(BIN)/python -m benchmarks.clustering $(BENCH)

@@ -45,6 +45,10 @@ _TITLES: Final = {
         "TPC-H",
         "lineitem, each step in a process of its own; the load is of a Parquet file in no order of partitions.",
     ),
+    "duckrun": (
+        "duckrun's chain",
+        "Merges on lineitem of TPC-H, each on what the one before it left; every row is compared after each step.",
+    ),
     "clustering": (
         "Clustering",
         "A month of small files put together, by key and along a Z-order curve; each step in a process of its own.",

@@ -25,6 +25,7 @@ NAMES: Final = (
     "metadata",
     "dag",
     "tpch",
+    "duckrun",
     "clustering",
     "memory",
 )
@@ -103,9 +104,9 @@ def repeat(timing: Timing, runs: int, once: Callable[[], Usage]) -> None:
     in_turns({timing.peer: timing}, runs, lambda _: once())
 
 
-def in_turns(found: Mapping[str, Timing], runs: int, once: Callable[[str], Usage]) -> None:
+def in_turns(found: Mapping[str, Timing], runs: int, once: Callable[[str], Usage], *, warm_up: bool = True) -> None:
     """Peers take turns: one run of each that does not count, then ``runs``. An error is the result of its peer."""
-    for turn in range(runs + 1):
+    for turn in range(not warm_up, runs + 1):
         for peer, timing in found.items():
             if timing.failed is not None:
                 continue
@@ -114,8 +115,8 @@ def in_turns(found: Mapping[str, Timing], runs: int, once: Callable[[str], Usage
             except Exception as error:  # noqa: BLE001 - see above
                 timing.fail(error)
                 continue
-            warm_up = "" if turn else "  (warm-up)"
-            print(f"  {timing.workload} {peer:18} {usage.seconds:8.2f} s{warm_up}", flush=True)
+            which = "" if turn else "  (warm-up)"
+            print(f"  {timing.workload} {peer:18} {usage.seconds:8.2f} s{which}", flush=True)
             if turn:
                 timing.add(usage)
 
@@ -131,6 +132,16 @@ def checked(found: int, wanted: int) -> None:
     """Raises: RuntimeError: it is another number of rows."""
     if found != wanted:
         raise RuntimeError(f"{found:,} rows, expected {wanted:,}")
+
+
+def beside_delta(mine: Mapping[str, Timing]) -> None:
+    """Peak memory of each, and time and memory of lakeindex as ratios to delta-rs."""
+    for timing in mine.values():
+        timing.facts["peak MB"] = f"{timing.peak_bytes / 2**20:.0f}"
+    ours, other = mine.get("lakeindex"), mine.get("delta-rs")
+    if ours is not None and other is not None and ours.seconds and other.seconds:
+        ours.facts["x delta-rs"] = f"{ours.median / other.median:.2f}"
+        ours.facts["x its memory"] = f"{ours.peak_bytes / max(other.peak_bytes, 1):.2f}"
 
 
 def save(measurement: Measurement) -> None:
@@ -159,7 +170,7 @@ def table(measurement: Measurement) -> str:
     """As Markdown: medians and spread, in the order they were taken."""
     facts = list(dict.fromkeys(key for timing in measurement.timings for key in timing.facts))
     runs = max((len(timing.seconds) for timing in measurement.timings), default=0)
-    after = "" if measurement.name == "memory" else " after one that does not count"
+    after = "" if measurement.name in {"memory", "duckrun"} else " after one that does not count"
     head = f"{runs} runs each{after}. {measurement.machine}. {measurement.started}"
     columns = ["with", "what", "median s", "spread s", "CPU s", *facts]
     return f"{head}, commit {measurement.commit}.\n\n" + grid(

@@ -186,18 +186,9 @@ def measure(name: str, peers: tuple[str, ...], runs: int) -> list[Timing]:
         for step, title in STEPS.items():
             mine = {peer: Timing(name, peer, f"{title}: {PEERS[peer]}") for peer in peers}
             timings.in_turns(mine, runs, lambda peer, step=step: once(peer, step))
-            _compare(mine)
+            timings.beside_delta(mine)
             found += mine.values()
     return found
-
-
-def _compare(mine: dict[str, Timing]) -> None:
-    for timing in mine.values():
-        timing.facts["peak MB"] = f"{timing.peak_bytes / 2**20:.0f}"
-    ours, other = mine.get("lakeindex"), mine.get("delta-rs")
-    if ours is not None and other is not None and ours.seconds and other.seconds:
-        ours.facts["x delta-rs"] = f"{ours.median / other.median:.2f}"
-        ours.facts["x its memory"] = f"{ours.peak_bytes / max(other.peak_bytes, 1):.2f}"
 
 
 PART: Final = Part("tpch", "lineitem of TPC-H beside delta-rs", SCALES, ["sf1"], PEERS, measure)
