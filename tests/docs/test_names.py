@@ -30,6 +30,7 @@ NO_OPTIONS = {
     "lakeindex.footer.crc32",
     "lakeindex.footers",
     "lakeindex.kept",
+    "lakeindex.repair",
     "lakeindex.sync.open",
     "lakeindex.synced",
 }

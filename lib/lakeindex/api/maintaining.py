@@ -29,7 +29,9 @@ CatalogName: TypeAlias = Literal["glue", "hive"]
 KeepName: TypeAlias = Literal["newest", "oldest", "ordering"]
 """Which row stays of a key that is stored more than once."""
 
-MendName: TypeAlias = Literal["metadata", "pending", "partition", "requested", "clean", "stray", "leftover", "keys"]
+MendName: TypeAlias = Literal[
+    "metadata", "pending", "partition", "requested", "clean", "stray", "leftover", "footer", "file", "keys"
+]
 """What a repair mends."""
 
 

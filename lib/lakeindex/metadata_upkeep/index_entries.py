@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeAlias
@@ -364,6 +364,16 @@ def _wrong_in(
             copies.remove(entry if entry in here else here[0])
             yield from (WrongEntry(COPY, key, entry, one, group) for one in copies)
         yield from (WrongEntry(STALE, key, entry, None, group) for key, entry in entries.items())
+
+
+def keys_said(view: MetadataView, groups: Collection[Place]) -> dict[Place, list[str]]:
+    """Keys that a record index has in some file groups. Raises: TableCorruptError: it cannot be read."""
+    found: dict[Place, list[str]] = {group: [] for group in groups}
+    for one in view.slices(RECORD_INDEX):
+        for key, place in _places(view.records(one), view.table.folder(RECORD_INDEX)).items():
+            if place in found:
+                found[place].append(key)
+    return found
 
 
 def _places(records: Mapping[str, Record], source: str) -> dict[str, Place]:

@@ -12,6 +12,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Protocol
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from lakeindex.commit.recovery import maintaining
 from lakeindex.commit.services.metadata_service import build_metadata_table, drop_metadata_table
 from lakeindex.errors import OptionError
@@ -20,6 +23,7 @@ from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.metadata_upkeep.switch import METADATA_FOLDERS
 from lakeindex.operations.check import check_table
+from lakeindex.operations.repair_files import MendedFile, NewSlices, described, lost_keys
 from lakeindex.operations.repair_kept import NOTE, Kept
 from lakeindex.operations.repair_keys import KeysRepaired
 from lakeindex.operations.repair_plan import (
@@ -41,6 +45,8 @@ from lakeindex.table.host import Host, this_host
 from lakeindex.tasks.runner import Runner
 from lakeindex.timeline import records
 
+LOST_KEYS: Final = "lost-keys.parquet"
+"""Among what is kept: all keys that are lost, as far as it is known which there were."""
 EVERYTHING: Final = tuple(MendKind)
 
 
@@ -59,6 +65,8 @@ class RepairSummary(TableResult):
         ok: nothing is left that is wrong, as far as it was looked for.
         mends: what is mended, in this order.
         unmended: what is not, why, and what you can do.
+        files: files that are lost or damaged, whose file groups get a new slice.
+        instant: the commit of the new slices; None if there is none.
         kept: the folder with everything that was removed or replaced; None if nothing was.
         rows_before: rows of the table, by what commits and footers say of its live files.
         rows_gone: rows of files that are lost or damaged.
@@ -76,6 +84,8 @@ class RepairSummary(TableResult):
     ok: bool
     mends: tuple[Mend, ...]
     unmended: tuple[Unmended, ...]
+    files: tuple[MendedFile, ...]
+    instant: str | None
     kept: str | None
     rows_before: int
     rows_gone: int
@@ -165,10 +175,12 @@ class _Repair:
         """What is to be mended now."""
         report = check_table(self.table.uri, self.runner, contents=not READ_ROWS.isdisjoint(self.kinds))
         known = context or WriteContext(self.table, self.host, self.config, None, self.force)
-        return Findings(known, report.violations, self.kinds).all()
+        return Findings(known, report.violations, self.kinds, self.runner).all()
 
     def planned(self, found: Found) -> RepairSummary:
         """What is going to be done."""
+        gone = sum(damage.counted - had.kept for damage, had in found.damages)
+        back = sum(had.rows.num_rows - had.kept for _, had in found.damages)
         return RepairSummary(
             table=self.table.name,
             uri=self.table.uri,
@@ -176,12 +188,14 @@ class _Repair:
             ok=not (found.mends or found.unmended),
             mends=found.mends,
             unmended=found.unmended,
+            files=tuple(described(*one) for one in found.damages),
+            instant=None,
             kept=None,
             rows_before=found.rows,
-            rows_gone=0,
-            rows_back=0,
+            rows_gone=gone,
+            rows_back=back,
             rows_doubled=0,
-            rows_after=found.rows,
+            rows_after=found.rows - gone + back,
             notes=(),
             seconds=0.0,
         )
@@ -196,13 +210,40 @@ class _Repair:
         with maintaining(table, "repair", self.config, force=self.force, host=self.host) as (context, lock):
             now = replace(self, table=table, kinds=UNATTENDED & set(self.kinds)).find(context)
             self._mend(now, kept, lock, table)
+            for one in found.of(MendKind.FOOTER):
+                lock.check()
+                self._put_footer(one, kept, table)
             notes = tuple(context.notes)
+        if found.damages:
+            instant, more = self._publish(found, kept)
+            summary, notes = replace(summary, instant=instant), notes + more
         if found.of(MendKind.KEYS):
             done = repair_keys(dry_run=False)
             summary, notes = without_doubled(summary, done), notes + done.notes
         self._build_metadata(kept)
         kept.end()
         return replace(summary, dry_run=False, ok=not found.unmended, kept=kept.uri, notes=notes)
+
+    def _put_footer(self, one: Mend, kept: Kept, table: Table) -> None:
+        data = self._findings(table).footer(one.culprit)
+        if data is not None:
+            kept.copy([one.culprit])
+            records.put(table.storage, one.culprit, data)
+            table.storage.sync([one.culprit])
+
+    def _publish(self, found: Found, kept: Kept) -> tuple[str, tuple[str, ...]]:
+        """Give file groups new slices; which keys are lost is left beside what is kept."""
+        damages = [damage for damage, _ in found.damages]
+        kept.copy(one.file.path for one in damages)
+        lost = [(damage.file.path, key) for damage, had in found.damages for key in lost_keys(damage, had)]
+        if lost:
+            sink = pa.BufferOutputStream()
+            columns = [pa.array(one, pa.string()) for one in zip(*lost, strict=True)]
+            pq.write_table(pa.table(columns, names=["file", "key"]), sink)
+            kept.put(LOST_KEYS, sink.getvalue().to_pybytes())
+        new = NewSlices(self.table.uri, self.runner, self.config, self.force, kept.uri)
+        _, instant, notes = new.publish(damages)
+        return instant, notes
 
     def _take_away_metadata(self, kept: Kept) -> None:
         kept.copy(one.path for folder in METADATA_FOLDERS for one in self.table.storage.list(folder))
@@ -231,7 +272,7 @@ class _Repair:
         sync_folders(table.storage, folders)  # archiving relies on it: one that came back would show
 
     def _findings(self, table: Table) -> Findings:
-        return Findings(WriteContext(table, self.host, self.config), (), self.kinds)
+        return Findings(WriteContext(table, self.host, self.config), (), self.kinds, self.runner)
 
     def _write_partition(self, one: Mend, kept: Kept, table: Table) -> None:
         path, data = self._findings(table).partition_metadata(one.culprit.rpartition("/")[0])

@@ -6,20 +6,23 @@ of ours is there; a checksum fits. That something is not on the timeline proves 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Final
 
+import pyarrow as pa
+
+from lakeindex.commit.guards import scheduled_for
 from lakeindex.commit.recovery import is_alive, is_clustering, is_dead_foreign, is_foreign
 from lakeindex.commit.run_records import load_claim
 from lakeindex.commit.services.clean import saved_names
 from lakeindex.commit.sweep import find_strays
 from lakeindex.errors import REPAIR_KEYS, LakeIndexError, ObjectNotFoundError, TableCorruptError
-from lakeindex.files.file_system_view import Snapshot
+from lakeindex.files.file_system_view import Snapshot, named_snapshot
 from lakeindex.files.footer_cache import rows_by_footer
-from lakeindex.format.file_names import TEMP_FOLDER
+from lakeindex.format.file_names import TEMP_FOLDER, parse_base_path
 from lakeindex.format.instants import CLEAN, comparable
 from lakeindex.format.partitions import (
     PartitionMetadata,
@@ -28,12 +31,17 @@ from lakeindex.format.partitions import (
     partition_metadata_path,
 )
 from lakeindex.lock.write_context import WriteContext
-from lakeindex.metadata.metadata_table import GROUP_PREFIXES
-from lakeindex.model import Instant, InstantState
+from lakeindex.metadata.metadata_table import GROUP_PREFIXES, RECORD_INDEX
+from lakeindex.metadata.metadata_view import MetadataView
+from lakeindex.metadata_upkeep.index_entries import Place, keys_said
+from lakeindex.model import BaseFile, Instant, InstantState
 from lakeindex.operations.check_violations import Broken, Violation, is_damage
+from lakeindex.operations.repair_files import Damage, MendedFile, Salvage, described, footer_found, salvage
 from lakeindex.operations.repair_kept import NOTE, Kept
 from lakeindex.operations.written_slices import Commits, WrittenSlice, live_slices, written_slices
 from lakeindex.storage.port import Storage
+from lakeindex.table.table_columns import table_schema
+from lakeindex.tasks.runner import Runner
 from lakeindex.timeline.avro_instants import parse_clean_plan
 from lakeindex.timeline.layout import TimelineLayout
 from lakeindex.timeline.pending_files import HEARTBEATS_FOLDER, list_heartbeats
@@ -51,13 +59,15 @@ class MendKind(StrEnum):
     CLEAN = "clean"
     STRAY = "stray"
     LEFTOVER = "leftover"
+    FOOTER = "footer"
+    FILE = "file"
     KEYS = "keys"
 
 
-UNATTENDED: Final = frozenset(MendKind) - {MendKind.METADATA, MendKind.KEYS}
-"""What changes no row and reads none: maintenance may do it by itself."""
-READ_ROWS: Final = frozenset({MendKind.KEYS})
+READ_ROWS: Final = frozenset({MendKind.FOOTER, MendKind.FILE, MendKind.KEYS})
 """What is found by reading all rows."""
+UNATTENDED: Final = frozenset(MendKind) - READ_ROWS - {MendKind.METADATA}
+"""What changes no row and reads none: maintenance may do it by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +112,13 @@ class Found:
 
     Attributes:
         rows: of the table.
+        damages: of files whose file groups get a new slice, with what that has.
     """
 
     mends: tuple[Mend, ...]
     unmended: tuple[Unmended, ...]
     rows: int
+    damages: tuple[tuple[Damage, Salvage], ...] = ()
 
     def of(self, *kinds: MendKind) -> tuple[Mend, ...]:
         return tuple(one for one in self.mends if one.kind in kinds)
@@ -115,8 +127,12 @@ class Found:
 class Findings:
     """Looks for what can be mended at a table, whose folders are listed once."""
 
-    def __init__(self, context: WriteContext, violations: Iterable[Violation], kinds: Collection[MendKind]) -> None:
+    def __init__(
+        self, context: WriteContext, violations: Iterable[Violation], kinds: Collection[MendKind], runner: Runner
+    ) -> None:
         self._context, self._table, self._storage = context, context.table, context.storage
+        self._runner = runner
+        self._damages: list[tuple[Damage, Salvage]] = []
         self._timeline = context.table.load_timeline()
         self._violations = tuple(violations)
         self._kinds = frozenset(kinds)
@@ -124,6 +140,7 @@ class Findings:
     def all(self) -> Found:
         """Everything, by kind and then by name."""
         found = [
+            *self._files(),
             *self._metadata(),
             *self._pending(),
             *(one for violation in self._violations for one in self._of_violation(violation)),
@@ -140,6 +157,7 @@ class Findings:
             tuple(sorted(mends.values(), key=lambda one: (order.index(one.kind), one.culprit))),
             tuple(unmended.values()),
             self.rows(),
+            tuple(self._damages),
         )
 
     @cached_property
@@ -166,11 +184,146 @@ class Findings:
             Broken.DOUBLE: self._stray,
             Broken.DUPLICATE_KEY: self._keys,
             Broken.METADATA_TABLE: lambda _: iter(()),  # all of them are one mend
+            **dict.fromkeys(_OF_FILES, self._of_file),
         }
         yield from special.get(one.kind, self._other)(one)
 
     def _other(self, one: Violation) -> Iterator[Unmended]:
         yield Unmended(one.kind, one.culprit, one.message, _WHY.get(one.kind, _NOTHING), one.hint)
+
+    def _of_file(self, one: Violation) -> Iterator[Unmended]:
+        if one.culprit not in self._broken_files:
+            yield from self._other(one)
+
+    @cached_property
+    def _broken_files(self) -> Mapping[str, Violation]:
+        """Lost and damaged live files, by path, and the first thing that is wrong with each."""
+        found: dict[str, Violation] = {}
+        live = {} if self._snapshot is None else {file.path: file for file in self._snapshot.base_files_all()}
+        for one in self._violations:
+            is_live = one.culprit in live and one.culprit not in self._proven
+            if one.kind is Broken.MISSING_FILE or (one.kind in _OF_FILES and is_live):
+                found.setdefault(one.culprit, one)
+        for file in self._named_alone:
+            what = f"{file.path} is missing: the metadata table names it, and its commit was archived"
+            found.setdefault(file.path, Violation(Broken.MISSING_FILE, file.path, what, "restore it from a copy"))
+        return found if self._kinds & READ_ROWS else {}
+
+    @cached_property
+    def _named_alone(self) -> tuple[BaseFile, ...]:
+        """Live files that the metadata table names, and that are not there, nor anything newer in their place."""
+        view = self._metadata_view
+        if view is None or self._snapshot is None:
+            return ()
+        try:
+            named = named_snapshot(self._storage, self._timeline, view.listing().files).base_files_all()
+        except LakeIndexError as error:
+            if not is_damage(error):
+                raise
+            return ()
+        there = {(one.partition_path, one.file_id): one for one in self._snapshot.base_files_all()}
+        known = {(one.file.partition_path, one.file.file_id) for one in self._written}
+        return tuple(
+            one
+            for one in named
+            for other in [there.get((one.partition_path, one.file_id))]
+            if (one.partition_path, one.file_id) not in known
+            and (other is None or comparable(other.instant_time) < comparable(one.instant_time))
+            and one.partition_path not in self._lost_partitions
+        )
+
+    @cached_property
+    def _metadata_view(self) -> MetadataView | None:
+        try:
+            return self._table.metadata_view(self._timeline)
+        except LakeIndexError as error:
+            if not is_damage(error):
+                raise
+            return None
+
+    def _files(self) -> Iterator[Mend | Unmended]:
+        """Lost and damaged files: the footer as it was, or a new slice of the file group."""
+        written = {one.file.path: one for one in self._written}
+        left: list[tuple[BaseFile, Violation]] = []
+        for path, one in sorted(self._broken_files.items()):
+            file = self._listed.get(path)
+            mended = None if file is None else footer_found(self._storage, file, written.get(path))
+            if file is not None and mended is not None:
+                done = f"{sum(a != b for a, b in zip(mended, self._storage.read(path), strict=True)):,} bytes of it are"
+                yield Mend(MendKind.FOOTER, path, one.message, f"{done} as they were: checksums, rows and pages agree")
+                continue
+            named = file or parse_base_path(path)
+            why = "it is no base file" if named is None else self._why_not(named)
+            if named is None or why is not None:
+                yield Unmended(one.kind, path, one.message, why or "", one.hint)
+            elif MendKind.FILE in self._kinds:
+                left.append((named, one))
+        said = self._said([(file.partition_path, file.file_id) for file, _ in left])
+        for file, one in left:
+            damage = self._damage(file, written.get(file.path), said.get((file.partition_path, file.file_id)))
+            found = salvage(self._table.uri, self._schema, damage, self._runner)
+            self._damages.append((damage, found))
+            yield Mend(MendKind.FILE, file.path, one.message, in_words(described(damage, found)))
+
+    def _why_not(self, file: BaseFile) -> str | None:
+        """Why the file group gets no new slice."""
+        clustering = None if self._snapshot is None else scheduled_for(self._snapshot, file)
+        if clustering is not None:
+            return f"its file group is part of the pending clustering {clustering}: carry that out or roll it back"
+        if not self._table.properties.populate_meta_fields:
+            return "rows of the table do not store their keys"
+        return None
+
+    def _damage(self, file: BaseFile, written: WrittenSlice | None, said: pa.Array | None) -> Damage:
+        assert self._snapshot is not None
+        group = file.partition_path, file.file_id
+        files = self._snapshot.files_of(file.partition_path)
+        of_group = [one for one in (*files.older, *files.live) if one.file_id == file.file_id]
+        older = [one for one in of_group if comparable(one.instant_time) < comparable(file.instant_time)]
+        live = next((one for one in files.live if one.file_id == file.file_id), None)
+        index = self._table.index(self._timeline)
+        scope = self._snapshot.base_files_all() if index is not None and index.is_global else files.live
+        apart = {*self._broken_files, *self._proven}
+        elsewhere = [one for one in scope if (one.partition_path, one.file_id) != group and one.path not in apart]
+        known = live_slices(self._commits).get(group)
+        counted = next(iter(rows_by_footer(self._storage, [live])), 0) if known is None and live else 0
+        return Damage(
+            file,
+            written,
+            live,
+            tuple(sorted((one for one in older if one.path not in self._proven), key=_age)),
+            tuple(elsewhere),
+            said,
+            known.stat.num_writes if known is not None else counted or 0,
+            self._commits,
+        )
+
+    def _said(self, groups: Sequence[Place]) -> Mapping[Place, pa.Array]:
+        """The keys that the record index of the metadata table has in file groups, if it can be asked."""
+        view = self._metadata_view
+        if not groups or view is None or RECORD_INDEX not in view.table.partitions:
+            return {}
+        try:
+            return {group: pa.array(keys, pa.string()) for group, keys in keys_said(view, groups).items()}
+        except LakeIndexError as error:
+            if not is_damage(error):
+                raise
+            return {}
+
+    @cached_property
+    def _listed(self) -> Mapping[str, BaseFile]:
+        return {} if self._snapshot is None else {one.path: one for one in self._snapshot.base_files_all()}
+
+    @cached_property
+    def _schema(self) -> pa.Schema:
+        assert self._snapshot is not None
+        return table_schema(self._table, self._snapshot)
+
+    def footer(self, path: str) -> bytes | None:
+        """A file with its footer as it was, if that can still be found."""
+        written = {one.file.path: one for one in self._written}
+        file = self._listed.get(path)
+        return None if file is None else footer_found(self._storage, file, written.get(path))
 
     def _metadata(self) -> Iterator[Mend | Unmended]:
         """The metadata table is made anew as a whole: what says one thing wrongly is no evidence for the rest."""
@@ -182,6 +335,10 @@ class Findings:
             what = f"a repair was cut short: what it kept is in {before.uri}"
             built = f"{', '.join(partitions)} of the metadata table are built" if partitions else "it is ended"
             yield Mend(MendKind.METADATA, NOTE, what, built)
+        if not wrong and self._damages and RECORD_INDEX in there:
+            damage = self._damages[0][0]
+            what = f"the record index has keys of {damage.file.path}, which may be lost"
+            wrong = [Violation(Broken.METADATA_TABLE, damage.file.path, what, "")]
         if not wrong:
             return
         others = [name for name in partitions if name not in GROUP_PREFIXES]
@@ -196,8 +353,12 @@ class Findings:
 
     def _explained(self, one: Violation) -> bool:
         """Whether the metadata table is right of a path, and the folder is what is mended."""
-        lost = {one.culprit.rpartition("/")[0] for one in self._violations if one.kind is Broken.PARTITION}
+        lost = self._lost_partitions
         return one.culprit in self._proven or one.culprit.rpartition("/")[0] in lost or one.culprit in lost
+
+    @cached_property
+    def _lost_partitions(self) -> frozenset[str]:
+        return frozenset(one.culprit.rpartition("/")[0] for one in self._violations if one.kind is Broken.PARTITION)
 
     def _pending(self) -> Iterator[Mend | Unmended]:
         """What dead writers have left on the timeline."""
@@ -356,6 +517,32 @@ def requested_file(layout: TimelineLayout, instant: Instant) -> tuple[str, bytes
     return path, layout.encode_requested(instant.action)
 
 
+def in_words(one: MendedFile) -> str:
+    """What becomes of a file."""
+    had = "" if one.rows is None else f" of {one.rows:,}"
+    parts = [f"its file group gets a new slice: {one.kept:,} rows{had} can be read of the file itself"]
+    if one.lost:
+        parts = [f"its file group gets a new slice{f': of {one.rows:,} rows' if one.rows is not None else ''}"]
+    if one.older is not None:
+        parts.append(f"{one.back:,} come from the older slice {one.older}")
+    elif one.rows is None or one.kept < one.rows:
+        parts.append("no older slice is there")
+    if one.keys_lost:
+        parts.append(f"{one.keys_lost:,} keys are lost, by the record index")
+    if one.writes:
+        batches = ", ".join(write.batch_id or f"(of {write.instant})" for write in one.writes)
+        parts.append(f"send again, with --force and in this order, what was committed there: {batches}")
+    return "; ".join(parts)
+
+
+def _age(file: BaseFile) -> str:
+    return comparable(file.instant_time)
+
+
+_OF_FILES: Final = frozenset(
+    {Broken.FILE, Broken.FOOTER, Broken.FILTER, Broken.KEY_RANGE, Broken.STATISTICS, Broken.MISSING_FILE}
+)
+"""What is wrong with a file, whose rows are those of its commit or cannot be read."""
 _NOTHING: Final = "nothing shows what it should be"
 _WHY: Final = {
     Broken.COMMIT: "what a commit says stands nowhere else",

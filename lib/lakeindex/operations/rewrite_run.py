@@ -374,6 +374,12 @@ class Mover:
         done = self._map(split_files, tasks, [_OPEN_COST + file.size_bytes for file in files], "take base files apart")
         return sorted(done, key=lambda one: one.old)
 
+    def put_rows(self, new: BaseFile, rows: pa.Table) -> RowsPiece:
+        """Leave rows for the task that writes a new file."""
+        path, stream = f"{run_folder(self.run_key)}/split/{key_of(new.path)}.arrow", _stream(rows)
+        self.table.storage.write(path, stream)
+        return RowsPiece(path, 0, len(stream), rows.num_rows)
+
     def task(
         self, new: BaseFile, placing: Placing, parts: Sequence[Sequence[Source]], held_bytes: int = 0
     ) -> BuildTask:

@@ -67,6 +67,18 @@ def footer_problem(footer: bytes) -> str | None:
     return "its footer is damaged: the checksum in it does not agree"
 
 
+def own_difference(footer: bytes) -> int | None:
+    """Between the checksum of a footer and the one that is written in it; None if none can be read there."""
+    at = _digits_at(footer)
+    if at is None:
+        return None
+    try:
+        said = int(footer[at : at + _DIGITS], 16)
+    except ValueError:
+        return None
+    return said ^ zlib.crc32(footer[at + _DIGITS :], zlib.crc32(_UNSET, zlib.crc32(footer[:at])))
+
+
 def footer_digest(footer: bytes) -> str:
     """What a commit says of a file's footer: the CRC-32 of its bytes, 8 hex digits."""
     return f"{zlib.crc32(footer):08x}"

@@ -63,7 +63,8 @@ def repair() -> None:
 @click.option(
     "--only",
     metavar="KIND[,KIND]",
-    help="Only these: metadata, pending, partition, requested, clean, stray, leftover, keys.  [default: all]",
+    help="Only these: metadata, pending, partition, requested, clean, stray, leftover, footer, file, keys.  "
+    "[default: all]",
 )
 @_apply
 @_force

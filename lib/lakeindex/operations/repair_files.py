@@ -1,0 +1,411 @@
+"""Base files that are lost or damaged: a footer is found again by its checksum, or the file group gets a new slice.
+
+A new slice has the rows that can still be read of the file itself and, for the rest, those of the newest older slice
+that is there: but for keys that are in the file already or live in another file, and, where the record index of the
+metadata table can be asked, but for keys that it does not have in the file group (they were deleted or moved since).
+What cannot be had again is counted and, where that index says which keys were there, told key by key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeindex.commit.guards import refuse_clustered
+from lakeindex.commit.write_queue import TurnScope
+from lakeindex.commit.write_session import (
+    AlreadyDone,
+    ExpectedFile,
+    PlannedFile,
+    PublishGuards,
+    RunIdentity,
+    begin_write,
+)
+from lakeindex.conductor.open_for_write import open_for_write, retry_on_conflict
+from lakeindex.errors import MOVED_ERRORS, InvariantError, LakeIndexError
+from lakeindex.files.file_system_view import Snapshot
+from lakeindex.files.footers import parse_shape
+from lakeindex.format.commit_metadata import NO_PREVIOUS, SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry
+from lakeindex.format.file_names import write_token
+from lakeindex.format.instants import comparable
+from lakeindex.hashing.arrow import plain_strings
+from lakeindex.hashing.row_digest import sum_of
+from lakeindex.metadata_upkeep.index_entries import Place
+from lakeindex.model import BaseFile, Operation
+from lakeindex.operations.check_base_files import read_keys
+from lakeindex.operations.check_violations import is_damage
+from lakeindex.operations.rewrite_run import BuiltFile, Mover, digest_without_name
+from lakeindex.operations.rows.aligned_rows import align, open_base_file, read_row_group, row_schema
+from lakeindex.operations.written_slices import Commits, WrittenSlice, written_slices
+from lakeindex.options.types import WriteConfig
+from lakeindex.parquet.mend_footer import mended_files
+from lakeindex.parquet.pages import open_pages
+from lakeindex.parquet.verify_pages import verify_pages
+from lakeindex.run.checkpoints import digest_of_text
+from lakeindex.stages.merge_write.file_slices import new_file_stat
+from lakeindex.storage.port import Storage
+from lakeindex.table.handle import Table
+from lakeindex.tasks.runner import Runner, run_tasks
+from lakeindex.tasks.stores import storage_at
+from lakeindex.timeline.verdicts import BATCH_KEY
+from lakeindex.write.base_file import RECORD_KEY
+from lakeindex.write.types.avro_schema import schema_to_avro
+
+REPAIR_KEY: Final = "lakeindex.repair"
+"""Key of ``extraMetadata`` of the commit of a repair: where is kept what was there before."""
+_SHOWN: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class LostWrite:
+    """A commit whose rows in a file are lost.
+
+    Attributes:
+        instant: its time.
+        batch_id: the batch, if the commit is ours: ``--force`` sends it again.
+        inserts: rows that it inserted there.
+        updates: rows that it updated there.
+        deletes: rows that it deleted there, which may be back.
+    """
+
+    instant: str
+    batch_id: str | None
+    inserts: int
+    updates: int
+    deletes: int
+
+
+@dataclass(frozen=True, slots=True)
+class MendedFile:
+    """A base file that is lost or damaged, and what its file group has instead. ``kept + back`` rows of ``rows``.
+
+    Attributes:
+        path: the file.
+        lost: it is not there.
+        rows: how many its commit says that it had; None if no commit on the timeline names it.
+        kept: rows that can still be read of it.
+        older: the older slice that stands in for the rest; None if there is none.
+        back: rows that are had from it.
+        writes: commits whose rows there are lost, oldest first: what to send again, in this order; none if all rows are
+            kept.
+        keys_lost: keys that were there and are not any more; None if nothing says which there were.
+        keys: the first of them.
+    """
+
+    path: str
+    lost: bool
+    rows: int | None
+    kept: int
+    older: str | None
+    back: int
+    writes: tuple[LostWrite, ...]
+    keys_lost: int | None
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What is known of a file that is to be mended.
+
+    Attributes:
+        file: as it is listed, or as its commit names it if it is not.
+        written: what its commit says; None if no commit on the timeline names it.
+        live: the slice that readers of the folder see: the file, an older one, or none.
+        older: slices that came before, the newest last.
+        elsewhere: live files in which a key of it may not be, too.
+        said: keys that the record index has in its file group; None if it cannot be asked.
+        counted: rows that the table is said to have of its file group.
+        commits: those on the timeline.
+    """
+
+    file: BaseFile
+    written: WrittenSlice | None
+    live: BaseFile | None
+    older: tuple[BaseFile, ...]
+    elsewhere: tuple[BaseFile, ...]
+    said: pa.Array | None
+    counted: int
+    commits: Commits = field(repr=False)
+
+    @property
+    def lost(self) -> bool:
+        return self.live is None or self.live.path != self.file.path
+
+
+def footer_found(storage: Storage, file: BaseFile, written: WrittenSlice | None) -> bytes | None:
+    """The whole file with its footer as it was; None if it is whole, or if nothing, or more than one thing, agrees.
+
+    What agrees: the checksum that the commit says of it, or its own; its rows, as the commit says; every page.
+    """
+    data = storage.read(file.path)
+    if written is not None and written.stat.file_size_bytes not in (0, len(data)):
+        return None
+    found = [
+        one for one in mended_files(data, None if written is None else written.digest) if _agrees(one, file, written)
+    ]
+    return found[0] if len(found) == 1 and found[0] != data else None
+
+
+def _agrees(data: bytes, file: BaseFile, written: WrittenSlice | None) -> bool:
+    try:
+        length = int.from_bytes(data[-8:-4], "little")
+        shape = parse_shape(data[-8 - length : -8], replace(file, size_bytes=len(data)))
+        metadata = open_pages(pa.BufferReader(data)).metadata
+        pages = verify_pages(data, metadata)
+    except (LakeIndexError, pa.ArrowException, OSError, ValueError):
+        return False
+    if pages.problems or not pages.pages or pages.without_crc:
+        return False
+    return written is None or written.stat.num_writes == shape.rows
+
+
+@dataclass(frozen=True)
+class Salvage:
+    """The rows of a new slice.
+
+    Attributes:
+        kept: how many are of the damaged file itself; the others are of the older slice.
+        older: that slice.
+    """
+
+    rows: pa.Table = field(repr=False)
+    kept: int
+    older: BaseFile | None
+
+
+def salvage(uri: str, schema: pa.Schema, damage: Damage, runner: Runner) -> Salvage:
+    """What can be had again of a file. Raises: StorageError: the store does not answer."""
+    columns, is_whole = row_schema(schema), False
+    own = columns.empty_table()
+    if not damage.lost:
+        own, is_whole = _readable(uri, damage.file, columns)
+    if is_whole:
+        return Salvage(own, own.num_rows, None)
+    for file in reversed(damage.older):
+        rows, could = _readable(uri, file, columns)
+        if could:
+            back = _not_elsewhere(uri, rows, own, damage, runner)
+            return Salvage(pa.concat_tables([own, back]), own.num_rows, file)
+    return Salvage(own, own.num_rows, None)
+
+
+def _readable(uri: str, file: BaseFile, schema: pa.Schema) -> tuple[pa.Table, bool]:
+    """The rows of the row groups that can be read, and whether these are all."""
+    parts, is_whole = [schema.empty_table()], True
+    try:
+        source = open_base_file(storage_at(uri), file)
+    except LakeIndexError as error:
+        if not is_damage(error):
+            raise
+        return parts[0], False
+    for group in range(source.num_row_groups):
+        try:
+            parts.append(align(read_row_group(source, group, file), file, schema))
+        except LakeIndexError as error:
+            if not is_damage(error):
+                raise
+            is_whole = False
+    return pa.concat_tables(parts), is_whole
+
+
+@dataclass(frozen=True)
+class _HeldTask:
+    """Which of some keys a file holds."""
+
+    uri: str
+    file: BaseFile
+    keys: pa.Array
+
+
+def _held(task: _HeldTask) -> pa.Array:
+    keys = read_keys(task.uri, task.file, None)
+    return keys.filter(pc.is_in(keys, task.keys))
+
+
+def _not_elsewhere(uri: str, rows: pa.Table, own: pa.Table, damage: Damage, runner: Runner) -> pa.Table:
+    """Rows of an older slice whose keys are in no other place now."""
+    keys = plain_strings(rows.column(RECORD_KEY))
+    stays = pc.invert(pc.is_in(keys, plain_strings(own.column(RECORD_KEY))))
+    if damage.said is not None:
+        stays = pc.and_(stays, pc.is_in(keys, damage.said))
+    asked = keys.filter(stays)
+    tasks = [_HeldTask(uri, file, asked) for file in damage.elsewhere]
+    held = pa.chunked_array(run_tasks(runner.nearby(), _held, tasks, "repair: keys"), pa.string()) if tasks else None
+    if held is not None and len(held):
+        stays = pc.and_(stays, pc.invert(pc.is_in(keys, held)))
+    return rows.filter(stays)
+
+
+def described(damage: Damage, found: Salvage) -> MendedFile:
+    """What becomes of a file, in figures."""
+    stat = None if damage.written is None else damage.written.stat
+    rows = None if stat is None else stat.num_writes
+    back = found.rows.num_rows - found.kept
+    is_whole = found.kept == rows or (rows is None and not damage.lost and found.older is None)
+    lost = None
+    if damage.said is not None:
+        lost = damage.said.filter(pc.invert(pc.is_in(damage.said, plain_strings(found.rows.column(RECORD_KEY)))))
+    return MendedFile(
+        damage.file.path,
+        damage.lost,
+        rows,
+        found.kept,
+        None if found.older is None else found.older.path,
+        back,
+        () if is_whole else tuple(_lost_writes(damage, found.older)),
+        None if lost is None else len(lost),
+        () if lost is None else tuple(sorted(lost.slice(0, _SHOWN).to_pylist())),
+    )
+
+
+def lost_keys(damage: Damage, found: Salvage) -> list[str]:
+    """All keys that were there and are not any more, as far as the record index says which there were."""
+    if damage.said is None:
+        return []
+    keys = plain_strings(found.rows.column(RECORD_KEY))
+    return sorted(damage.said.filter(pc.invert(pc.is_in(damage.said, keys))).to_pylist())
+
+
+def _lost_writes(damage: Damage, older: BaseFile | None) -> Iterable[LostWrite]:
+    since = "" if older is None else comparable(older.instant_time)
+    for instant, metadata in damage.commits:
+        for one in written_slices(instant, metadata):
+            if (one.file.partition_path, one.file.file_id) != (damage.file.partition_path, damage.file.file_id):
+                continue
+            if since < comparable(instant.time) <= comparable(damage.file.instant_time):
+                stat, batch = one.stat, metadata.extra_metadata.get(BATCH_KEY)
+                yield LostWrite(instant.time, batch, stat.num_inserts, stat.num_update_writes, stat.num_deletes)
+
+
+@dataclass(frozen=True, slots=True)
+class AsTheyAre:
+    """Rows stay in their order."""
+
+    def places(self, rows: pa.Table, file: BaseFile) -> np.ndarray:  # noqa: ARG002 - of a Placing
+        return np.zeros(rows.num_rows, np.int64)
+
+    def order(self, rows: pa.Table) -> pa.Array:
+        return pa.array(np.arange(rows.num_rows, dtype=np.uint64))
+
+    def check(self, rows: pa.Table, file: BaseFile) -> None:
+        """Whatever is there is right."""
+
+
+@dataclass(frozen=True)
+class NewSlices:
+    """Publishes new slices of file groups, in one commit."""
+
+    uri: str
+    runner: Runner
+    config: WriteConfig
+    force: bool
+    kept: str
+
+    def publish(self, damages: Sequence[Damage]) -> tuple[Mapping[Place, Salvage], str, tuple[str, ...]]:
+        """What the new slices have, the commit, and notes.
+
+        Raises:
+            ConflictError: other writers are in the way for good; nothing was published.
+        """
+        opened = open_for_write(self.uri, self.config)
+        names = sorted(one.file.path for one in damages)
+        asked = digest_of_text(*names, opened.snapshot.instant_time or "")
+        identity = RunIdentity(f"repair {asked}", f"repair {asked}", asked)
+        session = begin_write(opened.table, identity, Operation.UPSERT, self.config, force=self.force)
+        if isinstance(session, AlreadyDone):
+            return {}, session.instant, session.notes
+        found: dict[Place, Salvage] = {}
+
+        def attempt(_: Snapshot) -> str:
+            try:
+                snapshot = opened.table.listed_snapshot()
+                files = [one.live or one.file for one in damages]
+                refuse_clustered(snapshot, files, self.config)
+                session.take_turn(TurnScope.of(((one.partition_path, one.file_id) for one in files), ()))
+                mover = Mover("repair", opened.table, opened.facts, self.runner, self.config, identity.key)
+                for one in damages:
+                    place = one.file.partition_path, one.file.file_id
+                    found[place] = salvage(self.uri, opened.facts.schema, one, self.runner)
+                planned = [_planned(one, n, found) for n, one in enumerate(damages)]
+                digest = digest_of_text(
+                    asked, mover.columns, *(str(found[_place(one)].rows.num_rows) for one in damages)
+                )
+                plan = session.plan(planned, snapshot.instant_time, digest)
+                built = _built(mover, plan.files, [found[_place(one)] for one in damages])
+                commit = _commit(opened.table, mover, damages, built, self.kept)
+                expected = [ExpectedFile(one.file.path, one.file.size_bytes, one.digest.rows) for one in built]
+                return session.publish(commit, expected, PublishGuards.of(snapshot.timeline))
+            except (*MOVED_ERRORS, InvariantError):
+                session.abandon()
+                raise
+
+        try:
+            instant = retry_on_conflict(opened.table, self.config, attempt, who=f"run {identity.run_id}")
+        finally:
+            session.close()
+        return found, instant, session.notes
+
+
+def _place(one: Damage) -> Place:
+    return one.file.partition_path, one.file.file_id
+
+
+def _planned(damage: Damage, number: int, found: Mapping[Place, Salvage]) -> PlannedFile:
+    rows = found[_place(damage)].rows.num_rows
+    updates, inserts = (0, rows) if damage.live is None else (rows, 0)
+    return PlannedFile(*_place(damage), write_token(number, 0, 0), damage.live, updates, inserts)
+
+
+def _built(mover: Mover, files: Sequence[BaseFile], salvages: Sequence[Salvage]) -> list[BuiltFile]:
+    tasks = []
+    for file, one in zip(files, salvages, strict=True):
+        piece = mover.put_rows(file, one.rows)
+        tasks.append(mover.task(file, AsTheyAre(), ((piece,),), one.rows.nbytes))
+    built = mover.build(tasks)
+    if sum_of(digest_without_name(one.rows) for one in salvages) != sum_of(one.digest for one in built):
+        raise InvariantError(
+            "the new slices do not hold the rows that were read",
+            culprit=files[0].path,
+            hint="nothing was published; report this",
+        )
+    return built
+
+
+def _commit(
+    table: Table, mover: Mover, damages: Sequence[Damage], built: Sequence[BuiltFile], kept: str
+) -> CommitMetadata:
+    stats: dict[str, tuple[WriteStat, ...]] = {}
+    for damage, one in zip(damages, built, strict=True):
+        rows, live = one.digest.rows, damage.live
+        before = _rows_before(damage)
+        stat = replace(
+            new_file_stat(one.file, rows),
+            prev_commit=NO_PREVIOUS if live is None else live.instant_time,
+            prev_base_file=None if live is None else live.name,
+            num_inserts=max(0, rows - before),
+            num_deletes=max(0, before - rows),
+        )
+        path = one.file.partition_path
+        stats[path] = (*stats.get(path, ()), stat)
+    extra = {
+        SCHEMA_KEY: schema_to_avro(mover.facts.schema, table.name),
+        **footer_entry({one.file.path: one.footer for one in built if one.footer}),
+        REPAIR_KEY: kept,
+    }
+    return CommitMetadata(stats, Operation.UPSERT, extra)
+
+
+def _rows_before(damage: Damage) -> int:
+    """Rows of the slice that the new one replaces, as its commit says."""
+    if damage.live is None:
+        return 0
+    for instant, metadata in damage.commits:
+        for one in written_slices(instant, metadata):
+            if one.file.path == damage.live.path:
+                return one.stat.num_writes
+    return 0

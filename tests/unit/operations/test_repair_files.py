@@ -1,0 +1,247 @@
+"""Repair of base files: footers as they were, lost files from older slices, and the loss told where there is one."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from lakeindex.api.table import LakeTable
+from lakeindex.errors import PendingInstantError
+from lakeindex.operations.repair import RepairSummary
+from lakeindex.storage import open_storage
+from lakeindex.table.handle import Table
+from lakeindex.tasks.local_runner import LocalRunner
+from tests.builders import Row, batch_of, content_of, make_table
+from tests.golden import made_once
+from tests.unit.operations.test_repair import FIRST, SECOND, is_whole, live_of, root, table_of_two, told
+
+pytestmark = pytest.mark.usefixtures("time_leaps")
+VERSIONS = ("6", "8", "9")
+INDEXES = ("BLOOM", "GLOBAL_SIMPLE", "BUCKET", "RECORD_INDEX", "INMEMORY", "SIMPLE")
+
+
+def kept_of(done: RepairSummary) -> Path:
+    return Path(str(done.kept).removeprefix("file://"))
+
+
+def adds_up(done: RepairSummary, table: LakeTable) -> None:
+    assert done.rows_before - done.rows_gone + done.rows_back - done.rows_doubled == done.rows_after == table.count()
+
+
+@pytest.mark.parametrize("damage", ["a bit", "a byte", "the end", "the magic", "the length"])
+def test_a_footer_is_as_it_was(tmp_path: Path, damage: str) -> None:
+    """Found by its checksum; rows and pages agree; the file is the same bytes again, and nothing else changes."""
+    table = table_of_two(tmp_path, "9", ("files", "record_index"), "RECORD_INDEX")
+    file = live_of(table, "x")
+    whole = file.read_bytes()
+    data = bytearray(whole)
+    length = int.from_bytes(whole[-8:-4], "little")
+    if damage in ("a bit", "a byte"):
+        at = len(whole) - 8 - random.Random(7).randrange(1, length)
+        data[at] ^= 16 if damage == "a bit" else 0x5B
+    else:
+        for at in {"the end": range(8), "the magic": range(4, 8), "the length": range(2)}[damage]:
+            data[len(whole) - 8 + at] ^= 0xA5
+    file.write_bytes(bytes(data))
+    assert not table.check().ok
+    history = len(table.history())
+    planned = table.repair()
+    assert [kind for kind, _ in told(planned.mends)] == ["footer"], (planned.mends, planned.unmended)
+    done = table.repair(apply=True)
+    assert file.read_bytes() == whole
+    assert (kept_of(done) / file.relative_to(root(table))).read_bytes() == bytes(data)
+    assert len(table.history()) == history
+    assert (done.rows_gone, done.rows_back) == (0, 0)
+    is_whole(table)
+
+
+@pytest.mark.parametrize(
+    ("version", "index", "names"),
+    [
+        *((VERSIONS[n % 3], index, ()) for n, index in enumerate(INDEXES)),
+        ("6", "BLOOM", ("files", "column_stats", "bloom_filters")),
+        ("8", "RECORD_INDEX", ("files", "record_index")),
+        ("9", "RECORD_INDEX", ("files", "column_stats", "partition_stats", "record_index")),
+        ("9", "GLOBAL_BLOOM", ("files", "record_index")),
+    ],
+)
+def test_a_lost_file_comes_from_the_older_slice(
+    tmp_path: Path, version: str, index: str, names: tuple[str, ...]
+) -> None:
+    """What the newest commit did there is lost: the batch is named, and sent again it makes the table what it was."""
+    table = table_of_two(tmp_path, version, names, index)
+    content = content_of(table)
+    file = live_of(table, "x")
+    file.unlink()
+    planned = table.repair()
+    wanted = ["metadata", "file"] if names else ["file"]
+    assert [kind for kind, _ in told(planned.mends)] == wanted, planned.unmended
+    (lost,) = planned.files
+    assert (lost.lost, lost.rows, lost.kept, lost.back) == (True, 3, 0, 2)
+    assert [(one.batch_id, one.inserts, one.updates, one.deletes) for one in lost.writes] == [("two", 1, 1, 0)]
+    assert (lost.keys_lost, lost.keys) == ((1, ("g",)) if "record_index" in names else (None, ()))
+    done = table.repair(apply=True)
+    assert done.instant == table.history()[0].instant
+    adds_up(done, table)
+    if "record_index" in names:
+        assert pq.read_table(kept_of(done) / "lost-keys.parquet").column("key").to_pylist() == ["g"]
+    report = table.check()
+    assert report.ok, report.violations
+    if names:
+        assert table.metadata_verify().ok
+        assert set(table.properties["hoodie.table.metadata.partitions"].split(",")) == set(names)
+    again = table.upsert(batch_of(SECOND), batch_id="two", force=True)
+    assert again.inserts == 1, "a key that was lost is a new one to every index"
+    assert content_of(table) == content
+    is_whole(table)
+
+
+def test_the_whole_loss_is_told_where_no_older_slice_is_left(tmp_path: Path) -> None:
+    for version, index, names in (
+        ("6", "BLOOM", ()),
+        ("9", "RECORD_INDEX", ("files", "record_index")),
+        ("8", "BUCKET", ()),
+    ):
+        table = table_of_two(tmp_path / version, version, names, index)
+        table.upsert(batch_of([Row("b", "y", 3, "later")]), batch_id="three")
+        table.clean(1)
+        live_of(table, "x").unlink()
+        (lost,) = table.repair().files
+        assert (lost.rows, lost.kept, lost.older, lost.back) == (3, 0, None, 0)
+        assert [one.batch_id for one in lost.writes] == ["one", "two"]
+        if names:
+            assert (lost.keys_lost, lost.keys) == (3, ("a", "d", "g"))
+        done = table.repair(apply=True)
+        adds_up(done, table)
+        assert table.count() == 5
+        assert sorted(table.read(meta=False)["day"].unique().to_pylist()) == ["y", "z"]
+        assert table.check().ok
+        assert table.upsert(batch_of(FIRST[:1]), batch_id="one more").inserts == 1
+        is_whole(table)
+
+
+def test_rows_that_live_elsewhere_or_were_deleted_do_not_come_back(tmp_path: Path) -> None:
+    """The older slice has a key that moved since, and one that was deleted: of that one only the record index knows."""
+    for names in ((), ("files", "record_index")):
+        table = make_table(
+            tmp_path / f"t{len(names)}", hoodie__index__type="GLOBAL_BLOOM", hoodie__write__table__version="9"
+        )
+        table.upsert(
+            batch_of([Row("a", "x", 1, "a"), Row("b", "x", 1, "b"), Row("c", "x", 1, "c"), Row("d", "y", 1, "d")])
+        )
+        if names:
+            table.metadata_build(list(names))
+        table.upsert(batch_of([Row("b", "y", 2, "moved"), Row("c", "x", 2, None, deleted=True)]))
+        live_of(table, "x").unlink()
+        done = table.repair(apply=True)
+        adds_up(done, table)
+        assert {row["id"] for row in table.read(meta=False).to_pylist()} == (
+            {"a", "b", "d"} if names else {"a", "b", "c", "d"}
+        )
+        assert table.check().ok
+
+
+@made_once
+def table_of_groups(folder: Path) -> LakeTable:
+    """One file of three row groups."""
+    table = make_table(folder / "t", hoodie__write__table__version="9")
+    rows = [Row(f"k{n:03d}", "x", 1, f"v{n}") for n in range(300)]
+    options = {"lakeindex.parquet.row.group.rows": "100"}
+    table.upsert(batch_of(rows[:150]), batch_id="one", options=options)
+    table.upsert(batch_of(rows), batch_id="two", options=options)
+    return table
+
+
+def spoil(file: Path, group: int, column: str = "v") -> None:
+    """Flip bits in the last page of a column of a row group."""
+    metadata = pq.ParquetFile(file).metadata
+    number = next(n for n in range(metadata.num_columns) if metadata.schema.column(n).path == column)
+    chunk = metadata.row_group(group).column(number)
+    data = bytearray(file.read_bytes())
+    data[chunk.data_page_offset + chunk.total_compressed_size // 2] ^= 0xFF
+    file.write_bytes(bytes(data))
+
+
+def test_what_can_still_be_read_of_a_damaged_file_is_kept(tmp_path: Path) -> None:
+    table = table_of_groups(tmp_path)
+    file = live_of(table, "x")
+    groups = pq.ParquetFile(file).metadata.num_row_groups
+    assert groups > 1
+    spoil(file, 0)
+    bad = file.read_bytes()
+    planned = table.repair()
+    (lost,) = planned.files
+    assert not lost.lost
+    assert lost.kept > 0
+    assert lost.kept + lost.back == 300
+    done = table.repair(apply=True)
+    adds_up(done, table)
+    assert (kept_of(done) / file.relative_to(root(table))).read_bytes() == bad
+    assert {row["id"]: row["v"] for row in table.read(meta=False).to_pylist()} == {
+        f"k{n:03d}": f"v{n}" for n in range(300)
+    }
+    is_whole(table)
+
+
+def test_a_file_that_is_cut_off_is_as_good_as_lost(tmp_path: Path) -> None:
+    table = table_of_two(tmp_path, "6", ("files",))
+    file = live_of(table, "y")
+    file.write_bytes(file.read_bytes()[:-700])
+    planned = table.repair()
+    assert ("file", str(file.relative_to(root(table)))) in told(planned.mends)
+    done = table.repair(apply=True)
+    adds_up(done, table)
+    assert table.metadata_verify().ok
+    is_whole(table)
+
+
+def test_a_lost_file_whose_commit_was_archived(tmp_path: Path) -> None:
+    """Nobody but the metadata table knows of it: to build that anew would hide the loss."""
+    table = make_table(tmp_path / "t", hoodie__write__table__version="9")
+    table.upsert(batch_of(FIRST), batch_id="one")
+    table.metadata_build(["files"])
+    table.upsert(batch_of([Row("a", "x", 2, "newer")]), batch_id="two")
+    for n in range(4):
+        table.upsert(batch_of([Row("z", "z", n, "again")]), batch_id=f"z{n}")
+    table.clean(1)
+    table.maintain(["metadata"])
+    assert table.archive(1, options={"hoodie.cleaner.commits.retained": "1"}).instants
+    live_of(table, "x").unlink()
+    planned = table.repair()
+    assert [kind for kind, _ in told(planned.mends)] == ["metadata", "file"]
+    assert planned.files[0].rows is None
+    done = table.repair(apply=True)
+    adds_up(done, table)
+    is_whole(table)
+
+
+def test_a_file_group_of_a_pending_clustering_is_left(tmp_path: Path) -> None:
+    table = table_of_two(tmp_path, "9")
+    table.upsert(batch_of([Row("n", "x", 1, "n")]), options={"hoodie.parquet.small.file.limit": "0"})
+    done = table.cluster(["x"], schedule=True, runner=LocalRunner(1))
+    snapshot = Table.open(open_storage(table.uri)).listed_snapshot()
+    lost = snapshot.base_files("x")[0]
+    (root(table) / lost.path).unlink()
+    planned = table.repair()
+    assert ("file", lost.path) not in told(planned.mends)
+    (left,) = (one for one in planned.unmended if one.culprit == lost.path)
+    assert str(done.instant) in left.why
+
+
+def test_a_living_writer_is_waited_for(tmp_path: Path) -> None:
+    """Another kind of writer in flight: nothing is published beside it."""
+    table = table_of_two(tmp_path, "6")
+    file = live_of(table, "x")
+    file.unlink()
+    pending = str(int(table.history()[0].instant) + 1)
+    for name in (f"{pending}.commit.requested", f"{pending}.inflight"):
+        (root(table) / ".hoodie" / name).touch()
+    before = content_of(table)
+    with pytest.raises(PendingInstantError):
+        table.repair(apply=True)
+    assert content_of(table) == before
+    assert not table.repair(apply=True, force=True).unmended
+    is_whole(table)
