@@ -54,6 +54,7 @@ RESULTS: Final = {
     "repair": "operations.repair:RepairSummary",
     "repair-discard": "operations.repair_kept:RepairDiscarded",
     "repair-keys": "operations.repair_keys:KeysRepaired",
+    "repair-properties": "operations.repair_properties:PropertiesRepaired",
     "report": "report.contents:RunReport",
     "report-history": "report.contents:TableReport",
     "cluster": "operations.cluster_run:ClusterSummary",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lakeindex.operations.repair import RepairSummary
     from lakeindex.operations.repair_kept import RepairDiscarded
     from lakeindex.operations.repair_keys import KeysRepaired
+    from lakeindex.operations.repair_properties import PropertiesRepaired
     from lakeindex.operations.rescale_run import RescaleSummary
     from lakeindex.operations.restore import RestoreSummary, Savepoints, SavepointSummary
     from lakeindex.tasks.progress_bars import ProgressChoice
@@ -114,6 +115,48 @@ def repair(
 
     named = names_of([only] if isinstance(only, str) else only, "only")
     return repair_table(table.uri, runner, repaired, Asked(named, apply, force), config)
+
+
+@in_its_stores
+def repair_properties(
+    table: LakeTable,
+    *,
+    key: Sequence[str] | str | None = None,
+    partition: Sequence[str] | str | None = None,
+    ordering: Sequence[str] | str | None = None,
+    properties: Mapping[str, str] | None = None,
+    apply: bool = False,
+    options: Options | None = None,
+) -> PropertiesRepaired:
+    """Make a lost ``hoodie.properties`` again: of its backup, or of the timeline, the metadata table, what is bound in
+    ``.hoodie/.lakeindex``, and what is said here. Nothing is guessed; the fields of keys and partition paths must make
+    the keys and paths of stored rows again.
+
+    Args:
+        key: columns of the record key.
+        partition: columns of the partition path.
+        ordering: columns that say which version of a row is newer.
+        properties: properties as they were, by name; they are laid over what is found.
+        apply: write it; otherwise only say what it would be.
+        options: ``hoodie.*`` options as of a new table: version, key generator, hive style.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        UsageError: something that nothing shows is not said, or does not fit the stored rows; nothing was written.
+    """
+    from lakeindex.operations.repair_properties import Given, repair_properties
+
+    def named(fields: Sequence[str] | str | None, name: str) -> tuple[str, ...]:
+        return names_of([fields] if isinstance(fields, str) else fields, name) or ()
+
+    given = Given(
+        key=named(key, "key"),
+        partition=named(partition, "partition"),
+        ordering=named(ordering, "ordering"),
+        properties=dict(properties or {}),
+        options=option_texts(options or {}),
+    )
+    return repair_properties(table.uri, given, apply=apply)
 
 
 @in_its_stores

@@ -332,6 +332,7 @@ class LakeTable(TableOperations):
     rescale = maintaining.rescale
     repair = maintaining.repair
     repair_keys = maintaining.repair_keys
+    repair_properties = maintaining.repair_properties
     repair_discard = maintaining.repair_discard
     savepoint_create = maintaining.savepoint_create
     savepoint_list = maintaining.savepoint_list

@@ -61,6 +61,11 @@ class Kept:
         storage.sync([NOTE])
         return kept
 
+    @staticmethod
+    def outside(table: Table, host: Host) -> Kept:
+        """That of a repair that is no more than one step: no note is needed."""
+        return Kept(table.storage, f"{root_of(table.uri)}/{instant_time_of(host.clock.now_ms())}")
+
     def copy(self, paths: Iterable[str]) -> None:
         """Keep objects of the table as they are; one that is not there needs no keeping."""
         in_parallel(self.uri, self._copy, paths)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lakeindex.operations.repair import RepairSummary
     from lakeindex.operations.repair_kept import RepairDiscarded
     from lakeindex.operations.repair_keys import KeysRepaired
+    from lakeindex.operations.repair_properties import PropertiesRepaired
     from lakeindex.operations.rescale_run import RescaleSummary
     from lakeindex.operations.restore import RestoreSummary, Savepoints, SavepointSummary
     from lakeindex.operations.rows.get import GetResult
@@ -628,6 +629,19 @@ def show_repair(console: Screen, done: RepairSummary) -> None:
         console.print(
             escape(f"{len(done.mends):,} mended, {done.seconds:.1f} s; what was there before is in {done.kept}")
         )
+
+
+def show_properties_repaired(console: Screen, done: PropertiesRepaired) -> None:
+    if done.source == "whole":
+        console.print("the properties are not lost: nothing to do")
+        return
+    for name, value in done.entries.items():
+        console.print(escape(f"{name}={value}"), soft_wrap=True)
+    for what, by in done.evidence.items():
+        console.print(escape(f"{what}: {by}"))
+    show_notes(console, done.notes)
+    compared = f"; {done.rows_compared:,} stored rows have these keys and paths" if done.rows_compared else ""
+    console.print(("nothing was written: --apply does it" if done.dry_run else "written") + compared)
 
 
 def show_discarded(console: Screen, done: RepairDiscarded) -> None:

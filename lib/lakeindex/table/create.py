@@ -273,7 +273,7 @@ def create_table(storage: Storage, spec: CreateSpec) -> Table:
         OptionError: a field is missing, or the choices do not fit together.
         TableExistsError: there is a table, or what is left of one.
     """
-    binding = _binding(spec)
+    binding = binding_of(spec)
     entries = table_entries(spec, binding)
     _check_vacant(storage)
     version = this_release().removeprefix("lakeindex")
@@ -367,7 +367,8 @@ def _versioned_entries(spec: CreateSpec, binding: TableBinding, version: TableVe
     return entries
 
 
-def _binding(spec: CreateSpec) -> TableBinding:
+def binding_of(spec: CreateSpec) -> TableBinding:
+    """What is bound to such a table for good. Raises: OptionError."""
     check_spec(spec)
     config = spec.config
     mode = config.merge_mode

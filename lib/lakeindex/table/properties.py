@@ -256,10 +256,29 @@ def _lost(data: bytes, path: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class LostTable:
-    """What is there, in words, and what to do."""
+    """What is there, in words, and what to do.
+
+    Attributes:
+        layout: of the timeline.
+        name: of the table; empty if nothing says it.
+        beside: properties of the metadata table; empty if there is none.
+    """
 
     found: str
     hint: str
+    layout: int
+    name: str
+    beside: Mapping[str, str]
+
+    @property
+    def timeline_layout(self) -> TimelineLayout:
+        """Where the timeline is, if nobody has moved it."""
+        return _layout_at(self.layout)
+
+
+def _layout_at(layout: int) -> TimelineLayout:
+    folder = HOODIE_FOLDER if layout == LAYOUT_1 else _TIMELINE
+    return TimelineLayout(layout, folder, f"{folder}/{'archived' if layout == LAYOUT_1 else 'history'}")
 
 
 def lost_table(storage: Storage) -> LostTable | None:
@@ -278,13 +297,23 @@ def lost_table(storage: Storage) -> LostTable | None:
     lines += [f"{keys.LAYOUT_VERSION[0]}={layout}"]
     lines += [f"{keys.CHECKSUM[0]}={table_checksum('', name)} (of a table without a database)"] if name else []
     hint = (
-        f"the table is there: do not make another one in its place. Restore {keys.PROPERTIES_PATH} from a copy of the "
-        f"table, or from {keys.PROPERTIES_BACKUP_PATH} if that is whole; else write it as the table was made: "
+        "the table is there: do not make another one in its place. `lakeindex repair properties TABLE` makes the file "
+        f"again; or restore {keys.PROPERTIES_PATH} from a copy of the table, or write it as the table was made: "
         f"{', '.join(lines)}, and its fields of the record key, the partition path and the ordering, its key generator"
         + (f" and {keys.METADATA_PARTITIONS[0]}" if beside else "")
         + ", each on a line that ends; then run `lakeindex check`"
     )
-    return LostTable(f"{len(names)} instants{metadata} are there, the newest is {max(names)}", hint)
+    found = f"{len(names)} instants{metadata} are there, the newest is {max(names)}"
+    return LostTable(found, hint, layout, name, beside)
+
+
+def standing_properties(storage: Storage) -> tuple[str, bytes] | None:
+    """Path and content of what readers take for the properties, or would once they are lost; None if they are lost."""
+    try:
+        data, path = _read_properties(storage)
+    except (TableNotFoundError, TableCorruptError):
+        return None
+    return path, data
 
 
 def _instants(storage: Storage, folder: str) -> set[str]:
@@ -300,9 +329,8 @@ def _properties(storage: Storage, path: str) -> dict[str, str]:
 
 def _name_in_commit(storage: Storage, layout: int) -> str:
     """The table's name, by the schema of its newest commit; empty if no commit says it."""
-    folder = HOODIE_FOLDER if layout == LAYOUT_1 else _TIMELINE
     try:
-        timeline = Timeline.load(storage, TimelineLayout(layout, folder, f"{folder}/history"))
+        timeline = Timeline.load(storage, _layout_at(layout))
         last = timeline.completed_writes[-1:]
         text = timeline.commit_metadata(storage, last[0]).schema_text if last else None
         return str(json.loads(text or "{}").get("name", "")).removesuffix(_RECORD)

@@ -122,6 +122,38 @@ def keys(
 
 @repair.command()
 @table_argument
+@click.option("--key", metavar="F[,F]", help="Columns of the record key.")
+@click.option("--partition", metavar="F[,F]", help="Columns of the partition path.")
+@click.option("--ordering", metavar="F[,F]", help="Columns that say which version of a row is newer.")
+@click.option(
+    "--property", "properties", multiple=True, metavar="KEY=VALUE", help="A property as it was; may be repeated."
+)
+@_apply
+@pairs_option
+@json_option
+def properties(
+    *,
+    table: str,
+    properties: tuple[str, ...],
+    apply: bool,
+    options: tuple[str, ...],
+    as_json: bool,
+    **fields: str | None,
+) -> None:
+    """Make a lost hoodie.properties again, of its backup, or of what is written elsewhere and what you say.
+
+    Nothing is guessed: what nothing shows has to be given, and must make the keys and paths of stored rows again.
+    """
+    from lakeindex.api.table import LakeTable
+
+    named: Any = {name: split_names(text) or None for name, text in fields.items()}
+    said = dict(one.partition("=")[::2] for one in properties)
+    done = LakeTable(table).repair_properties(**named, properties=said, apply=apply, options=parse_pairs(options))
+    say(done, as_json=as_json)
+
+
+@repair.command()
+@table_argument
 @click.option("--repair", metavar="NAME", help="Only what this repair has kept.  [default: all]")
 @click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 @json_option
