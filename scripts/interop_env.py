@@ -131,7 +131,7 @@ def make_venv(home: Path = HOME, lock: Path = LOCK, *, checkout: bool = False) -
     else:
         venv.create(where, with_pip=True, symlinks=os.name != "nt")
         install = [str(python(home)), "-m", "pip", "install", "-q"]
-    _run([*install, "--require-hashes", "-r", str(lock)], f"installing {lock.relative_to(ROOT)}")
+    _run([*install, "--no-deps", "--require-hashes", "-r", str(lock)], f"installing {lock.relative_to(ROOT)}")
     if checkout:
         _run([*install, "--no-deps", "--no-build-isolation", "-e", str(ROOT)], "installing the checkout")
     stamp(home).write_text(sha256(lock))
