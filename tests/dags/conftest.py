@@ -54,10 +54,22 @@ def no_context_left() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def airflow_db() -> Iterator[None]:
-    """Migrated once a process. ``DAG.test`` sleeps a second whenever no task can run until it looks again: here it looks at once."""
+    """Migrated once a process. ``DAG.test`` sleeps a second whenever no task can run until it looks again: here it looks at once.
+
+    Airflow checks the schemas of the params, which stay what they are, whenever a task looks at one: here once each.
+    """
     from airflow.utils.db import initdb
+    from jsonschema import Draft202012Validator as Validator
 
     initdb()
+    really_check, checked = Validator.check_schema, set[str]()
+
+    def check_schema(schema: Any) -> None:
+        text = json.dumps(schema, sort_keys=True, default=repr)
+        if text not in checked:
+            really_check(schema)
+            checked.add(text)
+
     really_sleep = time.sleep
 
     def sleep(seconds: float) -> None:
@@ -66,6 +78,7 @@ def airflow_db() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "sleep", sleep)
+        patch.setattr(Validator, "check_schema", check_schema)
         yield
 
 

@@ -36,7 +36,7 @@ def dag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         for version in range(4):
             table.upsert(pa.table({"id": ["a", "b"], "ts": [version, version]}, schema=SCHEMA))
     monkeypatch.setenv("LAKEINDEX_TABLES", str(conf))
-    return DagBag(dag_folder=str(ROOT / "dags")).dags["maintain_tables"]
+    return DagBag(dag_folder=str(ROOT / "dags/maintain_tables.py")).dags["maintain_tables"]
 
 
 def results(run: Any, table: str) -> dict[str, str]:
@@ -76,6 +76,6 @@ def test_the_schedule_comes_from_the_environment(dag: Any, monkeypatch: pytest.M
 
     assert dag.schedule is None
     monkeypatch.setitem(os.environ, "LAKEINDEX_MAINTENANCE", "@daily")
-    again = DagBag(dag_folder=str(ROOT / "dags")).dags["maintain_tables"]
+    again = DagBag(dag_folder=str(ROOT / "dags/maintain_tables.py")).dags["maintain_tables"]
     assert again.schedule == "@daily"
     assert (dag.task_dict["table.clean"].retries, dag.task_dict["table.clean"].max_active_tis_per_dagrun) == (2, 2)

@@ -42,7 +42,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     (conf / "figs.yaml").write_text(f"uri: {tmp_path}/figs\ninput: {tmp_path}/in.csv\noption: {{}}\n")
     (tmp_path / "in.csv").write_text("x")
     monkeypatch.setenv("LAKEINDEX_TABLES", str(conf))
-    return Lake(tmp_path, dict(DagBag(dag_folder=str(ROOT / "dags")).dags))
+    return Lake(tmp_path, dict(DagBag(dag_folder=str(ROOT / "dags/upsert_tables.py")).dags))
 
 
 def states(run: Any) -> dict[str, str]:

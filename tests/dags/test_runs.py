@@ -53,7 +53,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     monkeypatch.setenv("LAKEINDEX_TABLES", str(conf))
     (tmp_path / "in").mkdir()
     (tmp_path / "trips").mkdir()
-    bag = DagBag(dag_folder=str(Path(__file__).resolve().parents[2] / "dags"))
+    bag = DagBag(dag_folder=str(Path(__file__).resolve().parents[2] / "dags/upsert_table.py"))
     return Lake(tmp_path, bag.dags["upsert_table"], bag.dags["upsert_trips"])
 
 
