@@ -271,12 +271,12 @@ def open_many_files() -> Figures:
     return _of_store("table", store)
 
 
-def table_of_many_files() -> LakeTable:
-    """A table of 2,000 files with five rows each, in memory."""
+def table_of_many_files(count: int) -> LakeTable:
+    """A table of so many files with five rows each, in memory."""
     options = {**OPTIONS, "hoodie.parquet.max.file.size": "500", "hoodie.index.bloom.num_entries": "10"}
     store = CountingStorage.fresh(f"budget-{uuid.uuid4().hex}")
     table = make_table(store.uri, partitions=())
-    table.upsert(rows_of(np.arange(10_000), 1), options=options, runner=CountingRunner())
+    table.upsert(rows_of(np.arange(5 * count), 1), options=options, runner=CountingRunner())
     return table
 
 
