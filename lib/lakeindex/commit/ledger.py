@@ -11,13 +11,15 @@ Whoever has to withdraw a commit creates the entry as ``withdrawn``: one of the 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from lakeindex.commit.run_records import RunIdentity, load_claim
-from lakeindex.errors import BatchIdReusedError, TableUnsupportedError
+from lakeindex.errors import BatchIdReusedError, StorageError, TableUnsupportedError
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.showing.json_values import json_of
+from lakeindex.storage import remove_empty_folders
 from lakeindex.storage.port import Storage
 from lakeindex.timeline import records
 from lakeindex.timeline.timeline import Timeline
@@ -112,7 +114,10 @@ def find_done(context: WriteContext, run: RunIdentity, timeline: Timeline | None
 
 def forget_batch(storage: Storage, batch_id: str, instant: str) -> None:
     """Remove an entry whose instant is rolled back."""
-    records.remove(storage, [_path(batch_id, instant)])
+    path = _path(batch_id, instant)
+    records.remove(storage, [path])
+    with suppress(StorageError):
+        remove_empty_folders(storage, path.rpartition("/")[0])
 
 
 def find_batch(storage: Storage, timeline: Timeline, batch_id: str) -> LedgerEntry | None:

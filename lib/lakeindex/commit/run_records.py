@@ -17,15 +17,16 @@ its verdict is done. So recovery has to look at the claims only: whatever a kill
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from lakeindex.errors import FencedError, ObjectNotFoundError, WriteConflictError, noted
+from lakeindex.errors import FencedError, ObjectNotFoundError, StorageError, WriteConflictError, noted
 from lakeindex.format import instants as names
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import BaseFile, Instant, InstantState
 from lakeindex.showing.json_values import json_of
-from lakeindex.storage import list_names
+from lakeindex.storage import list_names, remove_empty_folders
 from lakeindex.storage.port import Storage
 from lakeindex.table.host import Host, Process
 from lakeindex.timeline import records
@@ -313,8 +314,11 @@ def store_plan(storage: Storage, run_key: str, plan: RunPlan) -> RunPlan:
 
 
 def forget_run(storage: Storage, run_key: str) -> None:
-    """Remove all records of a run that is over; best effort."""
-    records.tidy(storage, [one.path for one in storage.list(run_folder(run_key))])
+    """Remove all records of a run that is over, and its folder; best effort."""
+    folder = run_folder(run_key)
+    records.tidy(storage, [one.path for one in storage.list(folder)])
+    with suppress(StorageError):
+        remove_empty_folders(storage, folder)
 
 
 def _plan_of(found: dict[str, Any], path: str) -> RunPlan:

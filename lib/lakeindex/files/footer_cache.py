@@ -19,9 +19,9 @@ from __future__ import annotations
 import itertools
 import uuid
 import zlib
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -193,6 +193,47 @@ class FooterCache:
             return None
         return path
 
+    def keep_only(self, files: Iterable[BaseFile]) -> int:
+        """Drop what is kept of other files: those that were cleaned away, of file groups that clustering replaced or of
+        partitions that were deleted. How many entries went; 0 also if that failed half-way.
+
+        Filters files of which less than half is needed are written anew.
+        """
+        wanted = {_key(file) for file in files}
+        listed = self._listed()
+        facts = {one.path: self._facts(one.path, mend=True) for one in listed if one.path.endswith(self._suffix)}
+        entries = {key: entry for found in facts.values() for key, entry in found.items()}
+        kept = [entries[key] for key in sorted(entries.keys() & wanted)]
+        if len(kept) == len(entries):
+            return 0
+        try:
+            self._replace(facts, self._moved(kept, listed), listed)
+        except StorageError:
+            return 0
+        return len(entries) - len(kept)
+
+    def _moved(self, kept: Sequence[CacheEntry], listed: Sequence[ObjectMeta]) -> list[CacheEntry]:
+        """These entries, with their filters out of files that hold little else than what is dropped."""
+        needed: Counter[str] = Counter()
+        for entry in kept:
+            if entry.filter_place is not None:
+                needed[entry.filter_place.path] += entry.filter_place.length
+        sparse = {one.path for one in listed if 0 < 2 * needed[one.path] < one.size_bytes}
+        staying = [one for one in kept if one.filter_place is None or one.filter_place.path not in sparse]
+        moving = [one for one in kept if one.filter_place is not None and one.filter_place.path in sparse]
+        blobs = {path: self._storage.read(path) for path in sparse}
+        places = [(one, one.filter_place) for one in moving if one.filter_place is not None]
+        parts = [(one, blobs[at.path][at.start : at.start + at.length]) for one, at in places]
+        target, start, moved, whole = f"{CACHE_FOLDER}/{uuid.uuid4().hex}{_FILTERS}", 0, [], []
+        for (entry, part), (_, at) in zip(parts, places, strict=True):
+            if zlib.crc32(part) == at.crc32 and len(part) == at.length:
+                moved.append(replace(entry, filter_place=_FilterPlace(target, start, at.length, at.crc32)))
+                whole.append(part)
+                start += at.length
+        if whole:
+            self._storage.create(target, b"".join(whole))
+        return sorted([*staying, *moved], key=lambda one: one.key)
+
     def place_of(self, where: str, file: BaseFile) -> tuple[str, int]:
         """Sorts files as their filters lie in the side files, so that neighbours are read together."""
         entry = self._facts(where).get(_key(file))
@@ -283,16 +324,22 @@ class FooterCache:
         dropped side file finds nothing there and reads the footer instead.
         """
         entries = {key: entry for found in facts.values() for key, entry in found.items()}
-        kept = _newest(entries, frozenset(wanted))
-        filters = {entry.filter_place.path for entry in kept if entry.filter_place is not None}
         try:
-            joined = self._write_facts(f"{CACHE_FOLDER}/{uuid.uuid4().hex}", kept)
-            dropped = {entry.filter_place.path for entry in entries.values() if entry.filter_place is not None}
-            orphans = _orphans(listed) if self._suffix == _FACTS else set()
-            for path in [*facts, *sorted((dropped | orphans) - filters)]:
-                self._storage.delete(path)
+            return self._replace(facts, _newest(entries, frozenset(wanted)), listed) or None
         except StorageError:
             return None
+
+    def _replace(self, facts: Mapping[str, _Facts], kept: Sequence[CacheEntry], listed: Sequence[ObjectMeta]) -> str:
+        """One facts file instead of these, none for nothing; filters files that nobody names any more go.
+        Raises: StorageError.
+        """
+        named = {entry.filter_place.path for entry in kept if entry.filter_place is not None}
+        before = (entry.filter_place for found in facts.values() for entry in found.values())
+        dropped = {place.path for place in before if place is not None}
+        orphans = _orphans(listed) if self._suffix == _FACTS else set()
+        joined = self._write_facts(f"{CACHE_FOLDER}/{uuid.uuid4().hex}", kept) if kept else ""
+        for path in [*facts, *sorted((dropped | orphans) - named)]:
+            self._storage.delete(path)
         return joined
 
 

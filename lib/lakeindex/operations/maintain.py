@@ -15,9 +15,10 @@ from lakeindex.commit.recovery import maintaining
 from lakeindex.commit.services.clean import finish_cleans
 from lakeindex.commit.services.metadata_service import archive_metadata_table, compact_metadata_table
 from lakeindex.errors import InvariantError, UsageError
+from lakeindex.files.file_system_view import all_base_files
 from lakeindex.files.footer_cache import FooterCache
 from lakeindex.files.footers import read_footer
-from lakeindex.index.registry import built_index_for
+from lakeindex.index.registry import built_index_for, index_for
 from lakeindex.operations.check import check_table
 from lakeindex.operations.cluster import cluster_table
 from lakeindex.operations.cluster_plan import Asked
@@ -238,14 +239,19 @@ def _mend_cache(work: _Work) -> _Done:
     config: WriteConfig = parse_options(work.options)
     table = work.table
     if not config.footer_cache:
-        return {"footers": 0}, "lakeindex.footer.cache is off"
+        return {"footers": 0, "dropped": 0}, "lakeindex.footer.cache is off"
     cache = FooterCache(table.storage)
+    there = all_base_files(table.storage)
+    dropped = sum(one.keep_only(there) for one in (cache, FooterCache(table.storage, only_rows=True)))
+    spec = table.index()
+    if spec is not None and not index_for(spec).needs_footers:
+        return {"footers": 0, "dropped": dropped}, "the table's index asks for no footers: none are added"
     files = table.snapshot().base_files_all()
     known = cache.load(files)
     missing = [file for file in files if file.path not in known]
     footers = in_parallel(table.storage.uri, lambda file: read_footer(table.storage, file), missing)
     cache.add(list(zip(missing, footers, strict=True)))
-    return {"footers": len(missing)}, None
+    return {"footers": len(missing), "dropped": dropped}, None
 
 
 def _drop_runs(work: _Work) -> _Done:

@@ -9,11 +9,14 @@ import time
 from pathlib import Path
 
 import pyarrow as pa
+import pybase64
 import pytest
 
 from lakeindex.api.table import LakeTable, open_table
 from lakeindex.errors import InvariantError, OptionError, UsageError
-from lakeindex.files.footer_cache import CACHE_FOLDER
+from lakeindex.files.file_system_view import all_base_files
+from lakeindex.files.footer_cache import CACHE_FOLDER, FooterCache
+from lakeindex.files.footers import read_footer
 from lakeindex.format.instants import next_instant_time
 from lakeindex.operations import table_services as cleaning
 from lakeindex.operations.maintain import STEPS, maintain, maintain_step
@@ -129,8 +132,50 @@ def test_the_cache_is_filled(tmp_path: Path) -> None:
     table_with_commits(uri, 2)
     shutil.rmtree(tmp_path / "t" / CACHE_FOLDER)
     first = maintain_step(uri, "cache", default_checkpoints(uri), RUNNER)
-    assert first.counts == {"footers": 3}
-    assert maintain_step(uri, "cache", default_checkpoints(uri), RUNNER).counts == {"footers": 0}
+    assert first.counts == {"footers": 3, "dropped": 0}
+    again = maintain_step(uri, "cache", default_checkpoints(uri), RUNNER)
+    assert again.counts == {"footers": 0, "dropped": 0}
+
+
+def test_the_cache_does_not_outlive_what_it_is_of(tmp_path: Path) -> None:
+    """File groups go with a clustering and a clean: what was kept of them goes, too, and the filters as bytes."""
+    uri = str(tmp_path / "t")
+    table = table_with_commits(uri, 4)
+    table.cluster(sort="key")
+    table.delete_partitions(["d1"])
+    table.upsert(rows(range(3), 9).slice(0, 1))
+    table.clean(1)
+    storage = open_storage(uri)
+    files = all_base_files(storage)
+    done = maintain_step(uri, "cache", default_checkpoints(uri), RUNNER)
+    assert done.counts["dropped"] > 5, done
+    assert maintain_step(uri, "cache", default_checkpoints(uri), RUNNER).counts == {"footers": 0, "dropped": 0}
+    cache = FooterCache(storage)
+    found = list(cache.load_filters([(where, file) for file in files for where in [cache.load(files)[file.path][1]]]))
+    assert [footer.filter_text for file, footer in found] == [
+        read_footer(storage, file).filter_text for file, _ in found
+    ]
+    kept = [one for one in storage.list_folder(CACHE_FOLDER).objects if one.path.endswith(".filters")]
+    needed = sum(len(pybase64.b64decode(str(footer.filter_text))) for _, footer in found if footer is not None)
+    assert sum(one.size_bytes for one in kept) <= 2 * needed
+
+
+def test_finished_runs_and_batches_that_went_leave_no_folders(tmp_path: Path) -> None:
+    table = table_with_commits(str(tmp_path / "t"), 3)
+    table.restore(table.history()[-1].instant)
+    own = tmp_path / "t" / ".hoodie/.lakeindex"
+    assert list((own / "runs").iterdir()) == []
+    assert len(list((own / "ledger").iterdir())) == 1
+    assert list((tmp_path / "t" / ".hoodie/.temp").iterdir()) == []
+
+
+def test_an_index_without_footers_is_given_none(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    table_with_commits(uri, 2, "SIMPLE")
+    done = maintain_step(uri, "cache", default_checkpoints(uri), RUNNER)
+    assert not done.changed
+    assert "asks for no footers" in str(done.note)
+    assert not (tmp_path / "t" / CACHE_FOLDER).exists()
 
 
 def test_a_broken_table_and_a_step_that_there_is_not(tmp_path: Path) -> None:
