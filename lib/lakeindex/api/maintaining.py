@@ -285,8 +285,10 @@ def restore(
     sent again. A restore that was killed is carried to its end by the next write.
 
     Args:
-        to: a completed write, savepointed or not; ``history()`` and ``savepoint_list()`` say which there are.
-        before: or the oldest write that goes, too: several commits are rolled back in one step.
+        to: a completed write, savepointed or not; ``history()`` and ``savepoint_list()`` say which there are. Or an
+            ISO time, in UTC unless it says otherwise: what was committed by then stays.
+        before: or the oldest write that goes, too: several commits are rolled back in one step. Or a time from which
+            on all goes.
         dry_run: say which commits, files and rows would go, and do nothing.
         force: consider every pending instant of another writer dead.
         options: ``hoodie.*`` and ``lakeindex.*`` options.

@@ -120,9 +120,13 @@ def carry_out(context: WriteContext, data: bytes, paths: Iterable[str] = (), own
 
 def _finish(context: WriteContext, timeline: Timeline, time: str) -> None:
     path = timeline.path(Instant(time, names.RESTORE, InstantState.REQUESTED))
-    if timeline.restore_plan(time) is None:
+    has_begun = any(one.state is InstantState.INFLIGHT for one in timeline.files if one.time == time)
+    if has_begun and timeline.restore_plan(time) is None:
         return  # it names no write that could be taken for gone
-    data = context.storage.read(path)
+    try:
+        data = context.storage.read(path)
+    except ObjectNotFoundError:
+        return
     if OWN_SYNC_MARKER in data:
         paths = (path for decision in _decisions_on(context, data) for path in decision.paths)
         carry_out(context, data, tuple(paths), time)
@@ -133,7 +137,7 @@ def _finish(context: WriteContext, timeline: Timeline, time: str) -> None:
             culprit=time,
             hint="wait for it; if its writer is dead, say force=True (--force), and it is carried to its end",
         )
-    if not any(one.state is InstantState.INFLIGHT for one in timeline.files if one.time == time):
+    if not has_begun:
         records.remove(context.storage, [path])
         context.notes.append(f"restore {time} of another writer, which had not begun, was called off")
         return

@@ -25,9 +25,9 @@ import pyarrow.parquet as pq
 from lakeindex.commit.ledger import find_batch
 from lakeindex.errors import InputError, ObjectNotFoundError, UsageError, first_line
 from lakeindex.files.file_system_view import Snapshot
-from lakeindex.format.instants import RESTORE, comparable
+from lakeindex.format.instants import RESTORE, ROLLBACK, comparable
 from lakeindex.hashing.arrow import RowNumbers, plain_strings
-from lakeindex.model import BaseFile, Group
+from lakeindex.model import BaseFile, Group, Instant
 from lakeindex.operations.consistent_read import read_consistently, streamed
 from lakeindex.operations.rows.aligned_rows import aligned_batches, blamed, open_base_file, row_schema
 from lakeindex.operations.rows.out_file import check_out, put_file, row_writer
@@ -301,7 +301,7 @@ def resolved(uri: str, request: ChangesRequest) -> tuple[str | None, str | None]
         check_meta_columns(table, "changes")
         since = None if request.since is None else named_point(table, timeline, request.since, "since")
         if since is not None:
-            _check_not_restored(timeline, request.since or since, since)
+            _check_not_taken_back(timeline, request.since or since, since)
         if request.until is None:
             return since, newest_completed(timeline)
         until = named_point(table, timeline, request.until, "until")
@@ -316,26 +316,51 @@ def resolved(uri: str, request: ChangesRequest) -> tuple[str | None, str | None]
     return read_consistently(uri, points)
 
 
-def _check_not_restored(timeline: Timeline, text: str, since: str) -> None:
-    """Refuse to go on from a state that a restore has taken back: who has it has rows that no change takes away again.
+def _check_not_taken_back(timeline: Timeline, text: str, since: str) -> None:
+    """Refuse to go on from a state that a restore or a rollback has taken back: who has it has rows that no change
+    takes away again.
 
     Raises:
         UsageError: a commit of then went.
+        TableCorruptError: the plan of a restore cannot be read.
     """
     for one in timeline.instants:
-        plan = timeline.restore_plan(one.time) if one.action == RESTORE else None
-        if plan is None or comparable(one.time) <= comparable(since):
-            continue  # it was restored before
-        gone = [time for time, _ in plan.instants if comparable(time) <= comparable(since)]
-        has_begun = one.is_completed or timeline.restore_in_force() == (one.time, plan)
-        for time in gone[:has_begun]:
+        if comparable(one.time) <= comparable(since):
+            continue  # it was taken back before
+        gone = _restored(timeline, one) if one.action == RESTORE else _rolled_back(timeline, one, since)
+        for time in sorted(one for one in gone if comparable(one) <= comparable(since)):
+            start = max((write.time for write in timeline.completed_writes if write.time < time), default="")
+            cure = f"take the copy back to {start}, or read the table anew; changes since {start} are what was "
+            cure += f"committed after the {one.action}"
             raise UsageError(
-                f"since cannot be {text!r}: commit {time}, which the table had then, was taken away by restore "
+                f"since cannot be {text!r}: commit {time}, which the table had then, was taken away by {one.action} "
                 f"{one.time}",
                 culprit=text,
-                hint=f"take the copy back to {plan.to}, or read the table anew; changes since {plan.to} are what was "
-                "committed after the restore",
+                hint=cure if start else "read the table anew",
             )
+
+
+def _restored(timeline: Timeline, one: Instant) -> frozenset[str]:
+    """What a restore that has begun takes away; one that is done may have taken away less than was planned."""
+    done = timeline.undone_by(one).instants if one.is_completed else frozenset()
+    plan = None if done else timeline.restore_plan(one.time)
+    if plan is not None and (one.is_completed or timeline.restore_in_force() == (one.time, plan)):
+        done = frozenset(time for time, _ in plan.instants)
+    return done - timeline.completed_write_times
+
+
+def _rolled_back(timeline: Timeline, one: Instant, since: str) -> frozenset[str]:
+    """The commit that a rollback has taken back, unless the table did not have it at ``since``.
+
+    Only the newest commit is rolled back: where a commit that is still there is the newest at that point, or began
+    later, what went is what a writer left behind that died.
+    """
+    writes = timeline.completed_writes
+    if one.action != ROLLBACK or not one.is_completed or any(since in (w.time, w.completion_time) for w in writes):
+        return frozenset()
+    had = [comparable(w.time) for w in writes if comparable(w.completion_time or w.time) <= comparable(since)]
+    gone = timeline.undone_by(one).instants - timeline.completed_write_times
+    return frozenset(time for time in gone if comparable(time) > max(had, default=""))
 
 
 def plan_changes(uri: str, request: ChangesRequest) -> ChangesPlan:

@@ -9,11 +9,15 @@ from lakeindex.commit.services.restore import Going, later_writes, plan_restore,
 from lakeindex.commit.services.savepoints import KeptCommit, create_savepoint, delete_savepoint, list_savepoints
 from lakeindex.errors import UsageError
 from lakeindex.format.commit_metadata import CommitMetadata
-from lakeindex.format.instants import instant_time_of, iso_of_instant_time
+from lakeindex.format.instants import comparable, instant_time_of, iso_of_instant_time, previous_instant_time
+from lakeindex.model import Instant
+from lakeindex.operations.rows.time_travel import history_range
+from lakeindex.operations.table_states import named_point
 from lakeindex.operations.written_slices import read_commits, rows_of_files
 from lakeindex.options.types import WriteConfig
 from lakeindex.showing.json_result import TableResult
 from lakeindex.table.handle import Table
+from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import BATCH_KEY
 
 _USER: Final = "lakeindex"
@@ -175,8 +179,8 @@ def restore(
     """Take a table back to a commit: all that was committed after it goes, in one step.
 
     Args:
-        to: a completed write, savepointed or not.
-        before: or the oldest one that goes, too: a rollback of several.
+        to: a completed write, savepointed or not, or an ISO time: what was committed by then stays.
+        before: or the oldest one that goes, too: a rollback of several; or a time from which on all goes.
         force: consider every pending instant of another writer dead.
 
     Raises:
@@ -189,15 +193,44 @@ def restore(
         raise UsageError(
             "a restore is to one commit, or before one",
             culprit="--to",
-            hint="give --to INSTANT (it stays), or --before INSTANT (it goes, too)",
+            hint="give --to INSTANT (it stays), or --before INSTANT (it goes, too); or a time for either",
         )
     table = _writable(uri, config)
-    return _restore(table, to or _before(table, before or ""), config, dry_run=dry_run, force=force)
+    target = _newest_at(table, to) if to is not None else _before(table, before or "")
+    return _restore(table, target, config, dry_run=dry_run, force=force)
+
+
+def _newest_at(table: Table, text: str) -> str:
+    """The commit that a text names; of an ISO time the one that was completed last by then."""
+    if text.strip().isdigit():
+        return text.strip()
+    timeline = table.load_timeline()
+    point = named_point(table, timeline, text, "--to")
+    return max(_by(timeline, point), key=_end).time
+
+
+def _by(timeline: Timeline, point: str) -> list[Instant]:
+    """The writes that were completed by a point in time. Raises: UsageError: none were."""
+    found = [one for one in timeline.completed_writes if comparable(_end(one)[0]) <= comparable(point)]
+    if not found:
+        raise UsageError(
+            f"the table cannot be restored to what it was at {point}: nothing of the timeline was committed by then",
+            culprit=point,
+            hint=history_range(timeline),
+        )
+    return found
+
+
+def _end(one: Instant) -> tuple[str, str]:
+    return one.completion_time or one.time, one.time
 
 
 def _before(table: Table, instant: str) -> str:
-    """The commit before one."""
+    """The commit before one, or before a time."""
     timeline = table.load_timeline()
+    if not instant.strip().isdigit():
+        point = named_point(table, timeline, instant, "--before")
+        return max(_by(timeline, previous_instant_time(point)), key=_end).time
     target = timeline.completed_write(instant)
     later = () if target is None else (*later_writes(timeline, target), target)
     earlier = [one for one in timeline.completed_writes if one not in later]
@@ -208,7 +241,7 @@ def _before(table: Table, instant: str) -> str:
             culprit=instant,
             hint="`lakeindex history` lists the instants; the first commit is rolled back alone, when it is the newest",
         )
-    return max(earlier, key=lambda one: (one.completion_time or one.time, one.time)).time
+    return max(earlier, key=_end).time
 
 
 def _writable(uri: str, config: WriteConfig | None) -> Table:

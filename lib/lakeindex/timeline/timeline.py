@@ -250,6 +250,9 @@ class Timeline:
         """The restore that has begun, and its plan; None if there is none.
 
         One that was left, and which somebody has written after since, is over: what is there counts.
+
+        Raises:
+            TableCorruptError: its plan cannot be read.
         """
         for one in reversed(self.pending):
             if one.action == names.RESTORE and one.state is InstantState.INFLIGHT:
@@ -259,14 +262,26 @@ class Timeline:
         return None
 
     def restore_plan(self, time: str) -> RestorePlan | None:
-        """What a restore takes away; None if its plan is not there or cannot be read."""
+        """What a restore takes away; None if its plan is not there.
+
+        Raises:
+            TableCorruptError: nobody can tell, the plan cannot be read.
+        """
         if self.storage is None:
             return None
         path = self.path(Instant(time, names.RESTORE, InstantState.REQUESTED))
         try:
             return records.read_filled(self.storage, path, parse_restore_plan)
-        except (ObjectNotFoundError, TableCorruptError):
+        except ObjectNotFoundError:
             return None
+        except TableCorruptError as error:
+            raise TableCorruptError(
+                f"the plan of restore {time} cannot be read, so nobody can tell which commits it takes away: "
+                f"{error.message}",
+                culprit=path,
+                hint=f"bring {path} back from a copy; without one delete all files of {time} on the timeline when no "
+                "writer is running: commits that it has not taken away yet stay, and the table can be restored again",
+            ) from None
 
     def written_since(self, time: str, plan: RestorePlan) -> bool:
         """Whether a write was completed that is newer than a restore, and that it does not take away."""
@@ -386,10 +401,11 @@ class Timeline:
         if self.storage is None:
             return Undone()
         taking = [one for one in self.completed if one.action in _UNDOING]
-        found = Undone.joined(in_parallel(self.storage.uri, self._undone_by, taking))
+        found = Undone.joined(in_parallel(self.storage.uri, self.undone_by, taking))
         return Undone(found.instants - self.completed_write_times, found.files)
 
-    def _undone_by(self, instant: Instant) -> Undone:
+    def undone_by(self, instant: Instant) -> Undone:
+        """What one completed rollback or restore has taken back; nothing if it cannot be read."""
         path = self.path(instant)
         parse = _UNDOING[instant.action]
         try:

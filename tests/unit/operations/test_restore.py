@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,8 +13,10 @@ from click.testing import CliRunner
 
 from lakeindex.api.table import LakeTable
 from lakeindex.cli import main
-from lakeindex.errors import TableUnsupportedError, UsageError, WriteConflictError
+from lakeindex.errors import LakeIndexError, TableCorruptError, TableUnsupportedError, UsageError, WriteConflictError
+from lakeindex.format.instants import iso_of_instant_time, previous_instant_time
 from lakeindex.operations import restore as restoring
+from lakeindex.operations.table_states import commit_points
 from tests.builders import Row, batch_of, make_table, rows_of
 
 INDEXES = ("BLOOM", "GLOBAL_SIMPLE", "BUCKET", "RECORD_INDEX", "INMEMORY")
@@ -192,6 +196,114 @@ def test_changes_do_not_go_on_from_what_went(tmp_path: Path) -> None:
     assert table.changes(since=third).to_arrow().num_rows == 0
 
 
+def test_changes_do_not_go_on_from_a_commit_that_was_rolled_back(tmp_path: Path) -> None:
+    for version in ("6", "9"):
+        path = tmp_path / version
+        table = make_table(path / "t", hoodie__write__table__version=version)
+        first = str(upsert(table, FIRST, "one").instant)
+        second = str(upsert(table, SECOND, "two").instant)
+        ended = commit_points(str(path / "t"), second)
+        assert ended is not None
+        then = iso_of_instant_time(ended.completion_time or second)
+        table.rollback(second)
+        for since in (second, ended.completion_time or second, str(then)):
+            with pytest.raises(UsageError, match=f"commit {second}, which .* taken away by rollback") as no:
+                table.changes(since=since).to_arrow()
+            assert f"changes since {first}" in no.value.hint
+        upsert(table, THIRD, "three")
+        with pytest.raises(UsageError, match="taken away by rollback"):
+            table.changes(since=second).to_arrow()
+        assert table.changes(since=first).to_arrow()["_change_type"].to_pylist() == ["insert"] * len(THIRD)
+
+
+def test_changes_go_on_beside_the_rollback_of_a_writer_that_died(tmp_path: Path) -> None:
+    table, _, _ = made(tmp_path / "t", "6")
+    folder = tmp_path / "t" / ".hoodie"
+    second = str(upsert(table, SECOND, "two").instant)
+    dead = previous_instant_time(second)
+    (folder / f"{dead}.commit.requested").write_bytes(b"")
+    (folder / f"{dead}.inflight").write_bytes(b"")
+    table.rollback(dead, force=True)
+    assert any(one.action == "rollback" for one in table.history())
+    assert table.changes(since=second).to_arrow().num_rows == 0
+
+
+def test_a_restore_is_to_a_time_or_before_one(tmp_path: Path) -> None:
+    table, first, before = made(tmp_path / "t")
+    at_first = dt.datetime.now(dt.UTC).isoformat()
+    second = upsert(table, SECOND, "two").instant
+    at_second = dt.datetime.now(dt.UTC).isoformat()
+    third = upsert(table, THIRD, "three").instant
+    assert [one.instant for one in table.restore(at_first, dry_run=True).commits] == [third, second]
+    assert table.restore(before=at_second, dry_run=True).to == second
+    ended = commit_points(str(tmp_path / "t"), str(second))
+    exactly = str(iso_of_instant_time(str(ended and (ended.completion_time or second))))
+    assert table.restore(before=exactly, dry_run=True).to == first
+    assert table.restore(exactly, dry_run=True).to == second
+    with pytest.raises(UsageError, match="nothing of the timeline was committed by then"):
+        table.restore("2020-01-01")
+    for wrong in ("yesterday", "2999-01-01"):
+        with pytest.raises(LakeIndexError, match="--to cannot be"):
+            table.restore(wrong)
+    assert table.restore(at_second).to == second
+    assert table.restore(at_first).to == first
+    assert told(table) == before
+
+
+def test_a_restore_to_a_time_goes_by_the_zone_of_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Instants of a table without a zone are local ones, here three hours before UTC."""
+    table, first, _ = made(tmp_path / "t")
+    upsert(table, SECOND, "two")
+    properties = tmp_path / "t" / ".hoodie/hoodie.properties"
+    lines = properties.read_text().splitlines(keepends=True)
+    properties.write_text("".join(line for line in lines if "timezone" not in line))
+    monkeypatch.setenv("TZ", "XXX3")
+    time.tzset()
+    try:
+        ended = commit_points(str(tmp_path / "t"), first)
+        end = str(ended and (ended.completion_time or first))
+        moment = dt.datetime.strptime(f"{end}000+0000", "%Y%m%d%H%M%S%f%z") + dt.timedelta(hours=3)
+        assert table.restore(moment.isoformat(), dry_run=True).to == first
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_the_plan_of_a_restore_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """Not taken for none: nobody knows which rows it hides. What the error says mends it."""
+    table, first, before = made(tmp_path / "t", "6")
+    second = upsert(table, SECOND, "two").instant
+    rows = told(table)
+    folder = tmp_path / "t" / ".hoodie"
+    plan, begun = (folder / f"20991231000000000.restore.{state}" for state in ("requested", "inflight"))
+    plan.write_bytes(b"Obj\x01torn")
+    assert told(table) == rows, "it has not begun"
+    begun.write_bytes(b"")
+    for look in (
+        table.history,
+        lambda: told(table),
+        lambda: upsert(table, THIRD, "three"),
+        lambda: table.restore(first),
+    ):
+        with pytest.raises(TableCorruptError, match="the plan of restore 20991231000000000 cannot be read") as no:
+            look()
+        assert no.value.culprit == f".hoodie/{plan.name}"
+        assert "delete all files of 20991231000000000" in no.value.hint
+    plan.unlink()
+    begun.unlink()
+    assert told(table) == rows
+    assert [one.instant for one in table.restore(first).commits] == [second]
+    assert told(table) == before
+    done = next(folder.glob("*.restore.requested"))
+    done.write_bytes(b"torn")
+    with pytest.raises(UsageError, match=f"commit {second}, which .* taken away by restore"):
+        table.changes(since=second).to_arrow()  # the completed restore says it, too
+    next(folder.glob("*.restore")).write_bytes(b"torn")
+    with pytest.raises(TableCorruptError, match="cannot be read"):
+        table.changes(since=second).to_arrow()
+    assert any(one.action == "restore" for one in table.history())
+
+
 def test_what_was_archived_is_not_restored_to(tmp_path: Path) -> None:
     table, first, _ = made(tmp_path / "t", "6")
     for number in range(4):
@@ -236,6 +348,9 @@ def test_the_command_asks_on_a_terminal_only(tmp_path: Path, monkeypatch: pytest
     second = upsert(table, SECOND, "two").instant
     run = CliRunner().invoke
     uri = str(tmp_path / "t")
+    for words, culprit in (([], "--to"), (["--to", "20200101000000000"], "20200101000000000"), (["--to", "x"], "x")):
+        wrong = run(main, ["restore", uri, *words, "--json"])
+        assert (wrong.exit_code, json.loads(wrong.stdout)["error"]["culprit"]) == (2, culprit), "before it asks"
     answer = run(main, ["restore", uri, "--to", first, "--json"])
     assert (answer.exit_code, json.loads(answer.stdout)["error"]["culprit"]) == (2, "--yes")
     monkeypatch.setattr("lakeindex.cli.commands.restore.is_terminal", lambda **_: True)

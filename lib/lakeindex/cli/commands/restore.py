@@ -79,13 +79,16 @@ def delete(table: str, instant: str, force: bool, options: tuple[str, ...], as_j
 @click.command()
 @table_argument
 @click.option(
-    "--to", metavar="INSTANT", shell_complete=complete_instant, help="The commit that the table is as of afterwards."
+    "--to",
+    metavar="INSTANT",
+    shell_complete=complete_instant,
+    help="The commit that the table is as of afterwards, or an ISO time.",
 )
 @click.option(
     "--before",
     metavar="INSTANT",
     shell_complete=complete_instant,
-    help="Or the oldest commit that goes, too: several are rolled back in one step.",
+    help="Or the oldest commit that goes, too, or a time: several are rolled back in one step.",
 )
 @click.option("--dry-run", is_flag=True, help="Only print which commits, files and rows would go.")
 @click.option("--yes", is_flag=True, help="Do not ask; needed where nobody can be asked.")
@@ -110,14 +113,16 @@ def restore(*, table: str, dry_run: bool, yes: bool, options: tuple[str, ...], a
 
 
 def _asked(plan: Callable[[], RestoreSummary]) -> RestoreSummary:
-    """What a restore would take away, and the person at the terminal agrees to. Raises: UsageError: there is none."""
+    """What a restore would take away, and the person at the terminal agrees to. Raises: UsageError: there is none, or
+    what is asked for cannot be done.
+    """
+    planned = plan()
     if not (is_terminal(err=True) and sys.stdin.isatty()):
         raise UsageError(
             "a restore takes commits away, and there is nobody to ask",
             culprit="--yes",
             hint="look at --dry-run first, then give --yes",
         )
-    planned = plan()
     shower(planned.shown_by)(screen(err=True), planned)
     if planned.commits and not click.confirm("take these commits away?", err=True):
         raise click.Abort
