@@ -36,7 +36,7 @@ from lakeindex.predicates.nodes import (
     Settled,
     TextTest,
 )
-from lakeindex.predicates.values import common_decimal, computed
+from lakeindex.predicates.values import as_float, common_decimal, computed
 
 _GROUP: Final = 100
 _MOST_DEPTH: Final = 1_000
@@ -179,7 +179,7 @@ def _compare_columns(node: CompareColumns) -> pc.Expression:
             common = common_decimal(*kinds)
             left, right = left.cast(common), right.cast(common)
         return _compared(left, node.how, right)
-    left, right = left.cast(pa.float64(), safe=False), right.cast(pa.float64(), safe=False)
+    left, right = as_float(left, kinds[0], pa.float64()), as_float(right, kinds[1], pa.float64())
     match node.how:
         case Comparison.EQUAL:
             return _same(left, right)

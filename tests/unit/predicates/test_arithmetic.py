@@ -18,9 +18,12 @@ WIDE = pa.schema(
         ("m", pa.decimal128(38, 2)),
         ("k", pa.decimal128(38, 20)),
         ("f", pa.float32()),
+        ("p", pa.decimal128(15, 2)),
+        ("d", pa.float64()),
     ]
 )
 ROW = {"i": 2**63 - 1, "u": 2**64 - 1, "m": Decimal("9" * 36 + ".99"), "k": Decimal("0." + "0" * 19 + "1"), "f": 0.1}
+ROW |= {"p": Decimal("38426.09"), "d": 38426.09}  # the nearest double, which Arrow's cast misses
 
 
 @pytest.mark.parametrize(
@@ -47,6 +50,10 @@ ROW = {"i": 2**63 - 1, "u": 2**64 - 1, "m": Decimal("9" * 36 + ".99"), "k": Deci
         ("f + 0 < 0.1", False),
         ("60 * 60 < 3600.5", True),
         ("1 + 1 = 2", True),
+        ("p = d", True),
+        ("p > d", False),
+        ("p + d = 76852.18", True),
+        ("p / d = 1", True),
     ],
 )
 def test_whole_numbers_and_decimals_are_exact(condition: str, holds: bool):

@@ -21,6 +21,7 @@ from lakeindex.errors import SchemaMismatchError, first_line
 from lakeindex.hashing.arrow import one_array
 from lakeindex.options.option import CSV_DELIMITER_OPTION, NULL_FOR_MISSING_OPTION, SCHEMA_MODE_OPTION
 from lakeindex.options.types import SchemaMode
+from lakeindex.predicates.values import as_float
 from lakeindex.write.single_columns import nulls_of, without_hidden_nulls
 from lakeindex.write.types.avro_schema import (
     CHANGE_TYPE,
@@ -223,7 +224,8 @@ def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         raise _does_not_fit(given, field, problem)
     try:
         column = storable_column(column)
-        fitted = column.cast(field.type, safe=True)
+        digits = pa.types.is_floating(field.type) and pa.types.is_decimal(column.type)
+        fitted = as_float(column, column.type, field.type) if digits else column.cast(field.type, safe=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise _does_not_fit(given, field, first_line(error)) from error
     problem = value_problem(column, fitted)

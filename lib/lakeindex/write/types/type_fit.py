@@ -34,6 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.errors import first_line
+from lakeindex.predicates.values import as_float
 from lakeindex.write.single_columns import demands_values
 
 _TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
@@ -85,12 +86,13 @@ def value_problem(before: pa.ChunkedArray, after: pa.ChunkedArray) -> str | None
     """
     if not _may_round(before.type, after.type):
         return None
+    floating = pa.types.is_floating(before.type)
     try:
-        back = after.cast(before.type, safe=False)
+        back = as_float(after, after.type, before.type) if floating else after.cast(before.type, safe=False)
     except pa.ArrowInvalid as error:
         return first_line(error)
     same = pc.fill_null(pc.equal(before, back), fill_value=True)
-    if pa.types.is_floating(before.type):
+    if floating:
         same = pc.or_(same, pc.fill_null(pc.and_(pc.is_nan(before), pc.is_nan(back)), fill_value=False))
     row = pc.index(same, pa.scalar(value=False)).as_py()
     return None if row < 0 else f"{before[row].as_py()} would become {after[row].as_py()}"
