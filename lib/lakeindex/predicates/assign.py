@@ -10,6 +10,7 @@ Decimals are rounded half up. A float becomes the decimal of its shortest text, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final
@@ -26,6 +27,7 @@ from lakeindex.predicates.nodes import Comparison, Path
 from lakeindex.predicates.values import (
     Family,
     Literal,
+    as_float,
     decimal_type,
     family_of,
     in_decimals,
@@ -98,7 +100,7 @@ def _number(value: pc.Expression, source: pa.DataType, target: pa.DataType) -> p
             return value.cast(digits).cast(pa.decimal256(_DIGITS, target.scale)).cast(target)
         return rounded(value, source, target)
     if types.is_floating(target):
-        return value.cast(target, safe=False)  # rounded to the nearest
+        return as_float(value, source, target)
     if types.is_floating(source):
         value = pc.trunc(value)  # a cast that truncates by itself would make a number of NaN, too
     return value.cast(options=pc.CastOptions(target, allow_decimal_truncate=True))
@@ -136,7 +138,8 @@ def _has_decimal(*kinds: pa.DataType) -> bool:
 
 VALID: Final = (
     "valid are columns, numbers, texts in single quotes, true, false, null, + - * /, || of texts, CASE WHEN, COALESCE, "
-    "CAST, abs, lower, upper, trim, length, and conditions as behind WHERE"
+    "CAST, abs, lower, upper, trim, length, substring, concat, + and - of a date or timestamp and INTERVAL, and "
+    "conditions as behind WHERE"
 )
 _OPERATORS: Final[dict[type[exp.Expr], str]] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
 _CHECKED: Final[dict[str, Callable[..., pc.Expression]]] = {
@@ -152,6 +155,7 @@ _FUNCTIONS: Final[dict[type[exp.Expr], Callable[..., pc.Expression]]] = {
     exp.Abs: pc.abs_checked,
     exp.Neg: pc.negate_checked,
 }
+_SECONDS: Final = {"WEEK": 604_800, "DAY": 86_400, "HOUR": 3_600, "MINUTE": 60, "SECOND": 1}
 _TYPES: Final[dict[exp.DType, pa.DataType]] = {
     exp.DataType.Type.INT: pa.int32(),
     exp.DataType.Type.BIGINT: pa.int64(),
@@ -269,6 +273,10 @@ class _Values(Reader):
 
     def _computed(self, tree: exp.Expr, wanted: pa.DataType) -> Assigned:
         parts = self._parts(tree, "this", "expression", flags=("typed", "safe"))
+        if isinstance(tree, exp.Add) and isinstance(parts[0], exp.Interval):
+            parts.reverse()
+        if isinstance(tree, exp.Add | exp.Sub) and isinstance(parts[1], exp.Interval):
+            return self._moved(tree, parts[0], parts[1], wanted)
         known = [None if self._is_literal(part) else self.value(part, wanted) for part in parts]
         types = [one.type for one in known if one is not None]
         operands = [
@@ -281,7 +289,7 @@ class _Values(Reader):
             raise self._refuse(tree, f"there is no {operator} of {kinds[0]} and {kinds[1]}")
         if any(map(pa.types.is_floating, kinds)) or (operator == "/" and all(map(pa.types.is_integer, kinds))):
             kind = pa.float32() if set(kinds) == {pa.float32()} else pa.float64()
-            left, right = (one.expression.cast(kind, safe=False) for one in operands)
+            left, right = (as_float(one.expression, one.type, kind) for one in operands)
             return Assigned(quotient(left, right, kind) if operator == "/" else _CHECKED[operator](left, right), kind)
         if all(map(pa.types.is_integer, kinds)):
             return self._typed(_CHECKED[operator](*(one.expression for one in operands)), tree)
@@ -294,6 +302,26 @@ class _Values(Reader):
             raise self._refuse(tree, why) from None
         wanted = decimal_type(operator, *kinds)
         return self._typed(rounded(exact, kind, wanted), tree)
+
+    def _moved(self, tree: exp.Expr, moment: exp.Expr, interval: exp.Expr, wanted: pa.DataType) -> Assigned:
+        """A date some days later or before, a timestamp some seconds."""
+        number, unit = self._parts(interval, "this", "unit")
+        seconds, count = _SECONDS.get(unit.name.upper().removesuffix("S")), _whole_number(number)
+        if seconds is None or count is None:
+            raise self._refuse(interval, "INTERVAL is a whole number of WEEK, DAY, HOUR, MINUTE or SECOND")
+        value = self._of_taken(self.value(moment, wanted))
+        steps = count * seconds * (-1 if isinstance(tree, exp.Sub) else 1)
+        if pa.types.is_timestamp(value.type):
+            parts = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[value.type.unit]
+            counted, places = pa.int64(), steps * parts
+        elif pa.types.is_date32(value.type) and steps % _SECONDS["DAY"] == 0:
+            counted, places = pa.int32(), steps // _SECONDS["DAY"]
+        else:
+            raise self._refuse(tree, f"{value.type} cannot be moved by {interval.sql()}")
+        if abs(places) >= 2 ** (counted.bit_width - 1):
+            raise self._refuse(interval, "it is too long")
+        moved = pc.add_checked(value.expression.cast(counted), pc.scalar(pa.scalar(places, counted)))
+        return Assigned(moved.cast(value.type), value.type)
 
     def _operand_beside(self, tree: exp.Expr, beside: pa.DataType, wanted: pa.DataType) -> Assigned:
         """A literal that is computed with: of the other side's type, or of a type that has its digits."""
@@ -321,11 +349,30 @@ class _Values(Reader):
         return self._typed(_FUNCTIONS[type(tree)](argument.expression), tree)
 
     def _joined_texts(self, tree: exp.Expr, _wanted: pa.DataType) -> Assigned:
-        parts = self._parts(tree, "this", "expression", flags=("safe",))
+        if isinstance(tree, exp.Concat):
+            self._parts(tree, flags=("expressions", "safe", "coalesce"))
+            parts, name = tree.expressions, "concat"
+        else:
+            parts, name = self._parts(tree, "this", "expression", flags=("safe",)), "||"
         texts = [self.value(part, pa.string()) for part in parts]
         if any(family_of(one.type) is not Family.TEXT for one in texts):
-            raise self._refuse(tree, "|| joins texts; CAST(... AS STRING) makes one of another value")
+            raise self._refuse(tree, f"{name} joins texts; CAST(... AS STRING) makes one of another value")
         return self._typed(pc.binary_join_element_wise(*(one.expression for one in texts), ""), tree)
+
+    def _part_of_text(self, tree: exp.Expr, _wanted: pa.DataType) -> Assigned:
+        """As Spark counts: from 1, 0 is the first character, too, and negative numbers from the end."""
+        this, first = self._parts(tree, "this", "start", flags=("length",))
+        size = tree.args.get("length")
+        start, length = _whole_number(first), None if size is None else _whole_number(size)
+        text = self.value(this, pa.string())
+        if family_of(text.type) is not Family.TEXT:
+            raise self._refuse(tree, f"its argument is {text.type}")
+        if start is None or (size is not None and (length is None or length < 0)):
+            raise self._refuse(tree, "where it begins and how long it is are whole numbers")
+        begin = start - 1 if start > 0 else start
+        end = None if length is None or (begin < 0 <= begin + length) else begin + length
+        found = pc.utf8_slice_codeunits(text.expression, start=begin, stop=end)
+        return self._typed(found, tree)
 
     def _first_known(self, tree: exp.Expr, wanted: pa.DataType) -> Assigned:
         parts = [*self._parts(tree, "this", flags=("expressions", "is_nvl", "is_null")), *tree.expressions]
@@ -402,12 +449,23 @@ class _Values(Reader):
 
     _values: ClassVar[dict[type[exp.Expr], Callable[[Any, Any, pa.DataType], Assigned]]] = {
         exp.DPipe: _joined_texts,
+        exp.Concat: _joined_texts,
+        exp.Substring: _part_of_text,
         exp.Coalesce: _first_known,
         exp.Case: _case,
         exp.If: _if,
         exp.Cast: _cast,
         exp.TryCast: _cast,
     }
+
+
+def _whole_number(tree: exp.Expr) -> int | None:
+    """A whole number that is written out; None if it is something else."""
+    if isinstance(tree, exp.Neg):
+        found = _whole_number(tree.this)
+        return None if found is None else -found
+    text = str(tree.this) if isinstance(tree, exp.Literal) else ""
+    return int(text) if re.fullmatch(r"-?\d{1,18}", text, re.ASCII) else None
 
 
 def _is_exact_zero(text: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import date
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 from lakeindex.errors import UsageError
 from lakeindex.predicates.assign import cast_to, common_type, expression_for
 
+NOON = datetime.fromisoformat("2026-01-01T12:00:00")
 ROWS = pa.table(
     {
         "i": pa.array([1, None, 3], pa.int32()),
@@ -24,6 +25,7 @@ ROWS = pa.table(
         "s": [" a", "b", None],
         "m": pa.array([Decimal("1.50"), None, Decimal("2.25")], pa.decimal128(10, 2)),
         "day": pa.array([date(2026, 1, 1)] * 3),
+        "at": pa.array([NOON] * 3, pa.timestamp("us")),
         "b": [True, None, False],
         "st": [{"x": 1}, {"x": 2}, None],
         "y": [b"5", None, b"a"],
@@ -57,6 +59,19 @@ def computed(column: str, text: str) -> list[Any]:
         ("s", "'it''s'", ["it's"] * 3),
         ("s", "trim(s) || 'y'", ["ay", "by", None]),
         ("s", "case when i > 1 then 'big' when i = 1 then upper(s) end", [" A", None, "big"]),
+        ("s", "concat(upper(s), '-', s)", [" A- a", "B-b", None]),
+        ("s", "concat(s)", [" a", "b", None]),
+        ("s", "substring(s || 'xyz', 2, 2)", ["ax", "xy", None]),
+        ("s", "substr(s || 'xyz', 2)", ["axyz", "xyz", None]),
+        ("s", "substring(s || 'xyz' from 0 for 2)", [" a", "bx", None]),
+        ("s", "substring(s || 'xyz', -4, 2)", ["ax", "bx", None]),
+        ("s", "substring(s, 1, 0)", ["", "", None]),
+        ("day", "day + interval '7' day", [date(2026, 1, 8)] * 3),
+        ("day", "interval 2 week + day", [date(2026, 1, 15)] * 3),
+        ("day", "day - interval '1' day", [date(2025, 12, 31)] * 3),
+        ("day", "case when i = 1 then day - interval '-1' day else null end", [date(2026, 1, 2), None, None]),
+        ("at", "at - interval '90' minute", [NOON - timedelta(minutes=90)] * 3),
+        ("at", "at + interval 1 day", [NOON + timedelta(days=1)] * 3),
         ("s", "coalesce(s, 'none')", [" a", "b", "none"]),
         ("s", "cast(l as string)", ["1", "2", "3"]),
         ("d", "if(b, d, 0)", [1.5, 0.0, 0.0]),
@@ -101,6 +116,17 @@ def test_texts_as_sql_means_them(column: str, text: str, values: list[Any]) -> N
         ("s", "case s when 'a' then 'b' end", "CASE needs a condition"),
         ("i", "try_cast(s as int)", "CAST is to"),
         ("day", "'yesterday'", "yesterday"),
+        ("s", "concat(s, i)", "concat joins texts"),
+        ("s", "substring(i, 1)", "argument is int32"),
+        ("s", "substring(s, i)", "whole numbers"),
+        ("s", "substring(s, 1, -1)", "whole numbers"),
+        ("s", "substring(s, 1.5)", "whole numbers"),
+        ("day", "day + interval '1' month", "whole number of WEEK, DAY"),
+        ("day", "day + interval '1.5' day", "whole number of WEEK, DAY"),
+        ("day", "day + interval '1' hour", "cannot be moved by"),
+        ("day", "day + interval '99999999999' day", "too long"),
+        ("s", "s + interval '1' day", "cannot be moved by"),
+        ("day", "day * interval '1' day", "no condition"),
     ],
 )
 def test_what_has_no_meaning_is_refused(column: str, text: str, told: str) -> None:
@@ -187,6 +213,13 @@ def test_a_case_of_thousands_of_branches_is_no_depth() -> None:
     branches = " ".join(f"when l = {n} then {n + 1}" for n in range(3000))
     assert computed("l", f"case {branches} end") == [2, 3, 4]
     assert computed("l", f"case {branches} else null end") == [2, 3, 4]
+
+
+def test_a_decimal_becomes_the_nearest_float() -> None:
+    rows = pa.table({"p": pa.array([Decimal("38426.09"), None], pa.decimal128(15, 2)), "d": [38426.09, 1.0]})
+    for text, wanted in (("cast(p as double)", 38426.09), ("p + d", 76852.18), ("p / d", 1.0)):
+        found = expression_for(text, rows.schema.field("d"), rows.schema)
+        assert ds.dataset(rows).to_table(columns={"v": found.expression}).column(0).to_pylist() == [wanted, None], text
 
 
 def test_whole_numbers_of_32_bits_keep_their_digits() -> None:
