@@ -240,8 +240,8 @@ _AREAS: Final[dict[str, tuple[Option, ...]]] = {
     ),
     "Input and staging": (
         Option("lakeindex.input.format", "input_format", one_of(InputFormat), names_of(InputFormat),
-               "Format of the input files. `auto` derives it from the suffix (.parquet, .csv, .csv.gz, "
-               ".json, .jsonl, .ndjson)."),
+               "Format of the input files. `auto` derives it from the suffix (.parquet; .csv, .json, .jsonl, "
+               ".ndjson, also packed as .gz, .zst or .bz2)."),
         Option(CSV_DELIMITER_OPTION, "csv_delimiter", csv_character, "a character, or tab",
                "CSV: what stands between two fields."),
         Option("lakeindex.csv.quote", "csv_quote", csv_quote, "a character, or none",

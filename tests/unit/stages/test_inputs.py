@@ -1,5 +1,6 @@
 """The batch from files: every format, several files, several buckets; what is wrong with one names the file."""
 
+import bz2
 import gzip
 import json
 from pathlib import Path
@@ -31,20 +32,24 @@ def write(path: Path, rows: list[Row], kind: str) -> str:
         pq.write_table(table, path, row_group_size=10)
     elif kind == "csv":
         pa.csv.write_csv(table, path)
-    elif kind == "csv.gz":
+    elif kind.startswith("csv."):
         plain = pa.BufferOutputStream()
         pa.csv.write_csv(table, plain)
-        path.write_bytes(gzip.compress(plain.getvalue()))
+        path.write_bytes(PACKED[kind.split(".")[1]](plain.getvalue()))
     else:
-        path.write_text("".join(pa_line + "\n" for pa_line in map(json_line, table.to_pylist())), encoding="utf-8")
+        text = "".join(pa_line + "\n" for pa_line in map(json_line, table.to_pylist())).encode()
+        path.write_bytes(PACKED[kind.split(".")[1]](text) if "." in kind else text)
     return str(path)
+
+
+PACKED = {"gz": gzip.compress, "bz2": bz2.compress, "zst": lambda data: pa.compress(data, "zstd", asbytes=True)}
 
 
 def json_line(row: dict[str, object]) -> str:
     return json.dumps(row, ensure_ascii=False)
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz", "jsonl"])
+@pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz", "csv.zst", "csv.bz2", "jsonl", "json.zst", "ndjson.gz"])
 def test_upsert_of_a_file_of_any_format(tmp_path: Path, kind: str):
     table, oracle = make_table(tmp_path / "t"), Oracle()
     summary = table.upsert(write(tmp_path / f"b.{kind}", ROWS, kind))

@@ -36,14 +36,12 @@ _PACKED_FACTOR = 5
 """Compressed rows grow about so much when they are unpacked."""
 _PLAIN_FACTOR = 2
 """Plain text and Parquet's encoded values grow about so much, offsets and staged keys included."""
+PACKINGS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+"""What names of packed files of text end with, and what Arrow calls it."""
+_TEXTS = {".csv": InputFormat.CSV, **dict.fromkeys((".json", ".jsonl", ".ndjson"), InputFormat.JSON)}
 _SUFFIXES = {
     ".parquet": InputFormat.PARQUET,
-    ".csv": InputFormat.CSV,
-    ".csv.gz": InputFormat.CSV,
-    ".json": InputFormat.JSON,
-    ".jsonl": InputFormat.JSON,
-    ".ndjson": InputFormat.JSON,
-    ".json.gz": InputFormat.JSON,
+    **{f"{suffix}{packed}": kind for packed in ("", *PACKINGS) for suffix, kind in _TEXTS.items()},
 }
 TEXT_SUFFIXES = tuple(suffix for suffix, kind in _SUFFIXES.items() if kind is not InputFormat.PARQUET)
 """What names of CSV and JSON files end with."""
@@ -288,7 +286,7 @@ def _decoded_bytes(file: InputFile, kind: InputFormat | None) -> int:
     """About what the file's rows take in memory; a guess that decides only how finely a batch is scattered."""
     if kind is None:
         return file.size_bytes
-    packed = _PACKED_FACTOR if kind is InputFormat.PARQUET or file.path.lower().endswith(".gz") else 1
+    packed = _PACKED_FACTOR if kind is InputFormat.PARQUET or file.path.lower().endswith((*PACKINGS,)) else 1
     return file.size_bytes * packed * (1 if kind is InputFormat.PARQUET else _PLAIN_FACTOR)
 
 

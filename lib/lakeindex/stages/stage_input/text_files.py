@@ -12,6 +12,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
+from pathlib import PurePosixPath
 from typing import Any, BinaryIO, Final, TypeAlias
 
 import numpy as np
@@ -22,7 +23,7 @@ import pyarrow.json
 
 from lakeindex.errors import SchemaMismatchError
 from lakeindex.options.types import CsvFormat
-from lakeindex.stages.stage_input.inputs import InputFile
+from lakeindex.stages.stage_input.inputs import PACKINGS, InputFile
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.tasks.memory_bound import MIB
 from lakeindex.tasks.stores import storage_at
@@ -538,13 +539,14 @@ def _line_blocks(source: BinaryIO, limit: int) -> Iterator[bytes]:
 
 
 def _unpacked(file: InputFile) -> pa.NativeFile:
-    """The file's text as a stream; what ends in ``.gz`` is unpacked."""
+    """The file's text as a stream; what is packed by its name is unpacked."""
     source = pa.PythonFile(StorageFile(storage_at(file.root), file.path, file.size_bytes), mode="r")
-    return pa.CompressedInputStream(source, "gzip") if _is_packed(file) else pa.BufferedInputStream(source, MIB)
+    packing = _packing(file)
+    return pa.BufferedInputStream(source, MIB) if packing is None else pa.CompressedInputStream(source, packing)
 
 
-def _is_packed(file: InputFile) -> bool:
-    return file.path.lower().endswith(".gz")
+def _packing(file: InputFile) -> str | None:
+    return PACKINGS.get(PurePosixPath(file.path.lower()).suffix)
 
 
 def _whole(file: InputFile, limit: int) -> bytes | None:
@@ -552,7 +554,8 @@ def _whole(file: InputFile, limit: int) -> bytes | None:
     if file.size_bytes > limit:
         return None
     data = storage_at(file.root).read(file.path)
-    if not _is_packed(file):
+    packing = _packing(file)
+    if packing is None:
         return data
-    text: bytes = pa.CompressedInputStream(pa.BufferReader(data), "gzip").read(min(limit, _WHOLE) + 1)
+    text: bytes = pa.CompressedInputStream(pa.BufferReader(data), packing).read(min(limit, _WHOLE) + 1)
     return text if len(text) <= limit else None
