@@ -151,7 +151,7 @@ def benchbox(measured: Measurement) -> list[str]:
     when = f"{measured.machine}. {measured.started}, commit {measured.commit}."
     parts = [
         "## BenchBox",
-        f"{len(done)} operations, seconds of their writes in sum, medians of {runs} runs. {when}",
+        f"{len(done)} operations, seconds of their writes in sum, medians of {runs} run{'s' * (runs > 1)}. {when}",
         grid(["category", "operations", *_HOW.values(), "lakeindex, s", "DuckDB, s"], [*rows, _category("all", done)]),
     ]
     for how, title in list(_HOW.items())[1:]:

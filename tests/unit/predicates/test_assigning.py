@@ -65,6 +65,8 @@ def computed(column: str, text: str) -> list[Any]:
         ("s", "substr(s || 'xyz', 2)", ["axyz", "xyz", None]),
         ("s", "substring(s || 'xyz' from 0 for 2)", [" a", "bx", None]),
         ("s", "substring(s || 'xyz', -4, 2)", ["ax", "bx", None]),
+        ("s", "substring(s || 'xyz', -2, 2)", ["yz", "yz", None]),
+        ("s", "substring(s || 'xyz', -2, 9)", ["yz", "yz", None]),
         ("s", "substring(s, 1, 0)", ["", "", None]),
         ("day", "day + interval '7' day", [date(2026, 1, 8)] * 3),
         ("day", "interval 2 week + day", [date(2026, 1, 15)] * 3),
