@@ -233,6 +233,10 @@ bench-duckrun: SF ?= 1
 bench-duckrun: bench-env ## duckrun's chain of merges on lineitem (SF=1 or 10) beside delta-rs, every row compared
 	@$(RUN) $(BIN)/python -m benchmarks.duckrun --workload sf$(SF) $(BENCH)
 
+.PHONY: bench-import
+bench-import: bench-env ## lineitem of TPC-H imported, beside a bulk insert and delta-rs's convert_to_deltalake
+	@$(RUN) $(BIN)/python -m benchmarks.imports $(BENCH)
+
 .PHONY: bench-clustering
 bench-clustering: setup ## a month of small files put together, beside delta-rs's compact and z_order
 	@$(RUN) $(BIN)/python -m benchmarks.clustering $(BENCH)

@@ -37,6 +37,7 @@ RESULTS: Final = {
     "files": "operations.look.live_files:TableFiles",
     "get": "operations.rows.get:GetResult",
     "history": "operations.look.history:TableHistory",
+    "import": "operations.importing.import_table:ImportSummary",
     "index-build": "operations.index:IndexBuilt",
     "index-drop": "operations.index:IndexDropped",
     "index-migrate": "operations.migrate_index:IndexMigrated",

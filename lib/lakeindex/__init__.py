@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lakeindex.api.creating import create_table
+    from lakeindex.api.creating import create_table, import_table
     from lakeindex.api.finding import find_tables
     from lakeindex.api.table import LakeTable, open_table
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # a library prints nothing by itself
 
-__all__ = ["LakeTable", "create_table", "find_tables", "open_table"]
+__all__ = ["LakeTable", "create_table", "find_tables", "import_table", "open_table"]
 
 
 def __getattr__(name: str) -> Any:
     """Load the public names when they are asked for: a DAG file that imports this package loads no data library."""
-    if name == "create_table":
-        from lakeindex.api.creating import create_table
+    if name in ("create_table", "import_table"):
+        from lakeindex.api import creating
 
-        return create_table
+        return getattr(creating, name)
     if name == "find_tables":
         from lakeindex.api.finding import find_tables
 

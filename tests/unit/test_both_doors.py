@@ -28,7 +28,13 @@ ONLY_METHODS = {
     "report_history": "`lakeindex report --history`",
     "applied_until": "`lakeindex apply --from` begins there",
 }
-NAMES = {"create": "create_table", "tables": "find_tables", "read": "scan", "overwrite": "insert_overwrite"}
+NAMES = {
+    "create": "create_table",
+    "import": "import_table",
+    "tables": "find_tables",
+    "read": "scan",
+    "overwrite": "insert_overwrite",
+}
 """Commands whose function has another name."""
 
 ONLY_OPTIONS: dict[str, dict[str, str]] = {
@@ -42,6 +48,7 @@ ONLY_OPTIONS: dict[str, dict[str, str]] = {
     "read": {"out": "rows are returned"},
     "changes": {"out": "rows are returned"},
     "overwrite": {"whole_table": "insert_overwrite_table is a method of its own"},
+    "import": {"memory": "is short for -o lakeindex.memory"},
     "index_migrate": {"index_type": "is refused: --to names the index"},
     "restore": {"yes": "a method does not ask"},
     "report": {"html": "run_report's page is in the run's folder", "history": "report_history is a method of its own"},
@@ -59,6 +66,7 @@ ONLY_ARGUMENTS: dict[str, dict[str, str]] = {
     },
     "compare": {"checkpoints": "RUN is a folder"},
     "create": {"schema": "a shell has no schema: --like names a file that has"},
+    "import": {"properties": "-o has both kinds of options"},
     "read": {"meta": "--columns names those that are wanted"},
     "changes": {"meta": "--columns names those that are wanted"},
 }
@@ -78,6 +86,8 @@ RENAMED = {
     ("advise", "inputs"): "data",
     ("create", "partitions"): "partition",
     ("create", "keys"): "key",
+    ("import", "partitions"): "partition",
+    ("import", "keys"): "key",
     ("create", "options"): "properties",
 }
 

@@ -209,6 +209,7 @@ def test_every_public_method_is_a_door() -> None:
     for function in (
         api.open_table,
         lakeindex.create_table,
+        lakeindex.import_table,
         run,
         run_upsert,
         *(one for _, one in methods),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, TypeVar, cast
 
 from lakeindex.options.types import ReportFormat
 
 if TYPE_CHECKING:
-    from lakeindex.api.batch_data import PathText
+    from lakeindex.api.batch_data import BatchData, PathText
     from lakeindex.options.parse import Options
     from lakeindex.tasks.progress_bars import ProgressChoice
     from lakeindex.tasks.runner import Runner
@@ -73,6 +73,23 @@ class ClusterArguments(RunnerArguments, total=False):
     """Consider every pending instant of another writer dead."""
     options: Options | None
     """``hoodie.*`` and ``lakeindex.*`` options."""
+
+
+class ImportArguments(FolderArguments, total=False):
+    """Arguments of an import, beside those of the table that it makes."""
+
+    like: BatchData
+    """The columns and their types, instead of those of the files: a schema, text, a file, or what has columns."""
+    combine: bool
+    """Of rows with one key, keep the one that is newest by the ordering column."""
+    max_bytes: int | None
+    """Bytes of the source that are committed together, about; 16 GiB if it is not given."""
+    dry_run: bool
+    """Only look at the source, and say what would be made."""
+    progress: ProgressChoice
+    """Receives the progress of the steps, as of a write."""
+    storage_options: Mapping[str, str] | None
+    """As of :func:`lakeindex.open_table`."""
 
 
 class ReplaceArguments(FolderArguments, total=False):

@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from keyword import iskeyword
 from typing import Any, Final, NoReturn
 
 import click
@@ -90,7 +91,9 @@ class LakeGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """A command, whose module is loaded for it."""
         if cmd_name in self.homes and cmd_name not in self.commands:
-            self.add_command(getattr(import_module(self.homes[cmd_name]), cmd_name.replace("-", "_")), cmd_name)
+            name = cmd_name.replace("-", "_")
+            name += "_" * iskeyword(name)
+            self.add_command(getattr(import_module(self.homes[cmd_name]), name), cmd_name)
         return super().get_command(ctx, cmd_name)
 
     def all_commands(self) -> dict[str, click.Command]:
@@ -137,7 +140,7 @@ def _fail(failure: Failure, *, as_json: bool) -> int:
 
 
 _COMMANDS: Final = {
-    "lakeindex.cli.commands.create": ("create", "options"),
+    "lakeindex.cli.commands.create": ("create", "import", "options"),
     "lakeindex.cli.commands.write": (
         *("upsert", "apply", "insert", "bulk-insert", "overwrite", "update", "delete", "replace-where"),
         *("delete-partitions", "truncate"),

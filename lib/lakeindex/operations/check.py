@@ -13,6 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from lakeindex.commit.import_mark import incomplete
 from lakeindex.commit.recovery import is_clustering
 from lakeindex.commit.services.archive import archived_lately
 from lakeindex.commit.services.metadata_service import committed_files
@@ -139,6 +140,18 @@ def check_timeline(table: Table, timeline: Timeline) -> CheckedTimeline:
     violations += _check_rollbacks(table, timeline)
     checked = Checked(instants=len(timeline.instants), commits=len(timeline.completed_writes))
     return CheckedTimeline(Findings(tuple(violations), tuple(_timeline_notes(timeline)), checked), readable)
+
+
+def _import_left(table: Table, timeline: Timeline) -> Iterator[Violation]:
+    """An import that is not complete."""
+    try:
+        told = incomplete(table.storage, timeline)
+    except TableCorruptError as error:
+        yield Violation.of(Broken.IMPORT, error, table.uri)
+        return
+    if told is not None:
+        hint = "run the same import again: it goes on where it ended; or delete the table, if it is not wanted"
+        yield Violation(Broken.IMPORT, table.uri, told, hint)
 
 
 def _strange_names(table: Table, timeline: Timeline) -> Iterator[Violation]:
@@ -505,7 +518,8 @@ def _check(table: Table, runner: Runner, *, deep: bool, contents: bool) -> Findi
             ("files were not checked: the timeline is damaged",),
         )
         return Findings.joined([checked_timeline.findings, stopped], scope)
-    found = Findings.joined([checked_timeline.findings, listing, *rows, *pages], scope)
+    begun = Findings(tuple(_import_left(table, timeline)))
+    found = Findings.joined([checked_timeline.findings, begun, listing, *rows, *pages], scope)
     return replace(found, violations=tuple(_with_writer(one, committed) for one in found.violations))
 
 

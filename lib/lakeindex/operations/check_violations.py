@@ -36,6 +36,7 @@ class Broken(StrEnum):
     STRAY = "stray"
     DOUBLE = "double"
     METADATA_TABLE = "metadata_table"
+    IMPORT = "import"
 
 
 class Writer(StrEnum):

@@ -38,6 +38,7 @@ from lakeindex.table.binding import new_index
 from lakeindex.table.create import (
     GENERATOR_OPTION,
     CreateSpec,
+    binding_of,
     check_column,
     check_spec,
     create_table,
@@ -175,6 +176,38 @@ def create_empty(
     table = create_table(storage_at(absolute(uri)), spec)
     made = _make_metadata_table(table, spec, wanted=metadata)
     return _created(table, columns, made, existed=False)
+
+
+def stored_columns(given: pa.Schema) -> pa.Schema:
+    """Columns in the types that a table has for them. Raises: InputError: one that a Hudi table cannot hold."""
+    given = storable_schema(pa.schema([field for field in given if field.name not in (*META_COLUMNS, DELETE_MARK)]))
+    check_names(given)
+    return schema_from_avro(schema_to_avro(given, "columns"))
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTable:
+    """A table that could be made.
+
+    Attributes:
+        columns: as a Hudi table holds them.
+        keys: how its keys and partition paths are made.
+        index: its index.
+    """
+
+    columns: pa.Schema
+    keys: KeySpec
+    index: IndexSpec
+
+
+def plan_table(uri: str, given: pa.Schema, **arguments: Unpack[CreateArguments]) -> PlannedTable:
+    """What :func:`create_empty` would make; arguments and errors as there."""
+    fields = {name: value for name, value in arguments.items() if name != "metadata"}
+    spec, columns = _spec_of(uri, given, **fields)  # type: ignore[arg-type] # a dict of typed arguments
+    binding = binding_of(spec)
+    keys = KeySpec.from_properties(key_entries(spec), complex_new_encoding=binding.complex_key_new_encoding)
+    keys = replace(keys, hive_style=spec.config.hive_style, url_encode=spec.config.url_encode)
+    return PlannedTable(columns, keys, IndexSpec(binding.index_type, binding.index_options))
 
 
 def _spec_of(

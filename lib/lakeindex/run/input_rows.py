@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import mmh3
 import numpy as np
@@ -40,6 +40,15 @@ _LARGEST_DICTIONARIES: Final = 16 * 1024 * 1024
 """Of all row groups: dictionaries that have more bytes are not joined."""
 _LARGEST_JOINED: Final = 1024 * 1024 * 1024
 """A column of more bytes is not joined: Arrow's texts have offsets of 32 bits."""
+
+
+Constants: TypeAlias = tuple[tuple[str, str | None], ...]
+"""Columns that a file does not hold: names, and the one value of all rows, as text or null."""
+
+
+def repeated_text(text: str | None, kind: pa.DataType, rows: int) -> pa.Array:
+    """A column of one value that is given as text. Raises: ArrowInvalid: it is none of the type."""
+    return pa.repeat(pa.scalar(text, pa.string()).cast(kind), rows)
 
 
 class InputChangedError(InputError):
@@ -69,13 +78,16 @@ def hash_content(root: str, path: str, size_bytes: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KeyedFile:
-    """A Parquet file of the batch as it was when it was keyed; ``digest`` is :func:`hash_content` of it."""
+    """A Parquet file of the batch as it was when it was keyed; ``digest`` is :func:`hash_content` of it, ``constants``
+    are columns that it does not hold.
+    """
 
     root: str
     path: str
     size_bytes: int
     etag: str | None
     digest: str
+    constants: Constants = ()
 
     def check_unchanged(self) -> None:
         """Make sure that its bytes are those that were keyed. Raises: InputChangedError: it is gone, or has others."""
@@ -169,7 +181,7 @@ def input_rows(text: bytes) -> InputRows:
     """Inverse of :meth:`InputRows.to_bytes`."""
     said = json.loads(text)
     return InputRows(
-        tuple(KeyedFile(**one) for one in said["files"]),
+        tuple(KeyedFile(**{**one, "constants": tuple(map(tuple, one["constants"]))}) for one in said["files"]),
         tuple(RowGroup(**one) for one in said["groups"]),
         pa.ipc.read_schema(pa.py_buffer(base64.b64decode(said["schema"]))),
         said["widths"],
@@ -275,9 +287,12 @@ class Places:
             with _said_of(file):
                 footer = _footer(file)
                 if footer.schema.to_arrow_schema().get_field_index(name) < 0:
-                    yield from (
-                        nulls_of(group.rows if some is None else len(some), field.type) for group, some in picked
-                    )
+                    counts = [group.rows if some is None else len(some) for group, some in picked]
+                    if name in dict(file.constants):
+                        text = dict(file.constants)[name]
+                        yield from (repeated_text(text, field.type, count) for count in counts)
+                    else:
+                        yield from (nulls_of(count, field.type) for count in counts)
                     continue
                 coded = [name] if _is_coded(footer, name, picked) else []
                 reader = file.reader(metadata=footer, read_dictionary=coded)

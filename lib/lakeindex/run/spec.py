@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import pickle
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,7 @@ from lakeindex.options.types import WriteConfig
 from lakeindex.predicates.row_conditions import RowConditions, row_conditions
 from lakeindex.run.checkpoints import RunFolder, digest_of_text
 from lakeindex.run.feeds import Feed
+from lakeindex.run.input_rows import Constants
 from lakeindex.table.handle import Table
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import PARTITION_PATH, RECORD_KEY
@@ -85,6 +87,8 @@ class RunSpec:
         chosen: which rows of the table are changed, where a condition says it; None: those that ``inputs`` name.
         merge: a function of the caller's, instead of the option's.
         feed: of a batch that is a feed of changes, which table's and of which time; None: it is none.
+        constants: of inputs that are files, the columns that a file does not hold because all of its rows have one
+            value, which its folder or a log says.
     """
 
     table_uri: str
@@ -100,6 +104,7 @@ class RunSpec:
     chosen: ChosenRows | None = None
     merge: MergeFunction | None = None
     feed: Feed | None = None
+    constants: Mapping[str, Constants] = field(default_factory=dict)
 
     @property
     def merge_function(self) -> MergeFunction | None:

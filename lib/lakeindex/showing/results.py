@@ -150,6 +150,7 @@ def show_inspection(console: Screen, found: TableInspection) -> None:
         "file sizes": _sizes(found.file_sizes),
         "superseded": f"{_count(found.older_files)} files, {human_bytes(found.older_bytes)}",
         "uncommitted": f"{_count(found.uncommitted_files)} files",
+        **({} if found.pending_import is None else {"import": found.pending_import}),
         "writable": "yes" if found.refusal is None else f"no: {found.refusal.message} ({found.refusal.hint})",
     }
     console.print(facts_of(found.name, facts))

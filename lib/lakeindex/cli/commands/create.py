@@ -1,4 +1,4 @@
-"""``lakeindex create`` and ``lakeindex options``."""
+"""``lakeindex create``, ``lakeindex import`` and ``lakeindex options``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from lakeindex.cli.shared import (
     json_option,
     pairs_option,
     parse_pairs,
+    progress,
     say,
     screen,
     short_option,
@@ -18,8 +19,8 @@ from lakeindex.cli.shared import (
     table_argument,
 )
 from lakeindex.model import IndexType
-from lakeindex.options.option import INDEX_OPTION, TABLE_VERSION_OPTION, TABLE_VERSIONS
-from lakeindex.options.option_table import CREATE_OPTIONS, OPTIONS, default_text, options_table
+from lakeindex.options.option import INDEX_OPTION, MEMORY_OPTION, TABLE_VERSION_OPTION, TABLE_VERSIONS
+from lakeindex.options.option_table import BY_KEY, CREATE_BY_KEY, CREATE_OPTIONS, OPTIONS, default_text, options_table
 from lakeindex.options.parse import parse_create_options
 from lakeindex.showing.facts import show_options
 
@@ -89,6 +90,98 @@ def create(  # noqa: PLR0913 - the command's options
     )
 
     say(created, as_json=as_json)
+
+
+@click.command("import")
+@click.argument("source", metavar="SOURCE")
+@table_argument
+@click.option("--key", "keys", required=True, metavar="F[,F]", help="Columns of the record key.")
+@click.option(
+    "--partition",
+    "partitions",
+    metavar="F[,F]",
+    help="Columns of the partition path, as of create; default: those that divide the source; '' for none.",
+)
+@click.option(
+    "--ordering",
+    metavar="F[,F]",
+    help="Columns that say which version of a row is newer.",
+)
+@short_option("--table-version", TABLE_VERSION_OPTION, TABLE_VERSIONS, "Version of the table")
+@click.option(
+    "--metadata/--no-metadata",
+    default=None,
+    help="Make Hudi's metadata table, too, or not. Default: from version 8 on, as Hudi 1.x does.",
+)
+@short_option("--index", INDEX_OPTION, IndexType, "Index type")
+@click.option(
+    "--like", metavar="FILE|DDL", help="The columns and their types, as of create, instead of those of the files."
+)
+@click.option("--combine", is_flag=True, help="Of rows with one key, keep the newest by the ordering column.")
+@click.option(
+    "--max-bytes",
+    type=click.IntRange(1),
+    metavar="BYTES",
+    help="Bytes of the source that are committed together, about.  [default: 16 GiB]",
+)
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    help="Memory that the tasks of a process hold together, e.g. 2g; short for -o lakeindex.memory=SIZE.",
+)
+@click.option(
+    "--checkpoints", metavar="DIR", help="Root of the run folders; default: TABLE.lakeindex beside the table."
+)
+@click.option("--dry-run", is_flag=True, help="Only look at the source, and say what would be made.")
+@pairs_option
+@json_option
+def import_(  # noqa: PLR0913 - the command's options
+    *,
+    source: str,
+    table: str,
+    keys: str,
+    partitions: str | None,
+    ordering: str | None,
+    metadata: bool | None,
+    like: str | None,
+    combine: bool,
+    max_bytes: int | None,
+    memory: str | None,
+    checkpoints: str | None,
+    dry_run: bool,
+    options: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Make a table of files that are there: Parquet, CSV or JSON, or a Delta or Iceberg table. The same command goes on
+    after one that ended early.
+
+    SOURCE: a folder, Hive-style partitioned or not, a file, the folder of a Delta or Iceberg table, a metadata.json, or
+    iceberg:CATALOG/NAMESPACE.TABLE. It is only read.
+    """
+    pairs = parse_pairs(options)
+    if memory is not None:
+        pairs[MEMORY_OPTION] = memory
+    of_table = {key: text for key, text in pairs.items() if key in CREATE_BY_KEY}
+    of_load = {key: text for key, text in pairs.items() if key in BY_KEY or key not in of_table}
+    from lakeindex.api.creating import import_table
+
+    done = import_table(
+        source,
+        table,
+        key=split_names(keys),
+        partition=None if partitions is None else split_names(partitions),
+        ordering=split_names(ordering),
+        properties=of_table,
+        metadata=metadata,
+        like=like,
+        combine=combine,
+        max_bytes=max_bytes,
+        dry_run=dry_run,
+        options=of_load,
+        checkpoints=checkpoints,
+        progress=progress(),
+    )
+    say(done, as_json=as_json)
 
 
 @click.command(name="options")

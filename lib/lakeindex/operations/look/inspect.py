@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from lakeindex.commit.import_mark import incomplete
 from lakeindex.errors import LakeIndexError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.model import BaseFile, Instant
@@ -91,6 +92,7 @@ class TableInspection(JsonResult):
         older_files: superseded files that a clean would remove.
         older_bytes: their size.
         uncommitted_files: files of pending, failed or rolled back writes.
+        pending_import: what there is to say of an import that is not complete; None if there is none.
         writable: whether an upsert would be accepted.
         refusal: why not.
     """
@@ -127,6 +129,7 @@ class TableInspection(JsonResult):
     uncommitted_files: int
     writable: bool
     refusal: WriteRefusal | None
+    pending_import: str | None = None
 
 
 def inspect_table(uri: str) -> TableInspection:
@@ -175,6 +178,7 @@ def inspect_table(uri: str) -> TableInspection:
         uncommitted_files=sum(len(one.unseen) for one in sorted_out),
         writable=refusal is None,
         refusal=refusal,
+        pending_import=incomplete(table.storage, timeline),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from lakeindex.options.option import CONDITION_OPTIONS
 from lakeindex.options.types import InputFormat
 from lakeindex.pipeline import STAGED_KEY, Stage
 from lakeindex.run.checkpoints import Part
-from lakeindex.run.input_rows import ADDRESS_SHIFT, InputRows, KeyedFile, RowGroup, check_values
+from lakeindex.run.input_rows import ADDRESS_SHIFT, InputRows, KeyedFile, RowGroup, check_values, repeated_text
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.stages.stage_input.batch_columns import columns_to_stage, may_lack
 from lakeindex.stages.stage_input.inputs import FoundInputs, Split, format_of, parquet_footers, unreadable
@@ -89,7 +90,8 @@ def addressed(spec: RunSpec, facts: TableFacts, found: FoundInputs, splits: Sequ
     if not groups:
         return None
     files = tuple(
-        KeyedFile(f.root, f.path, f.size_bytes, f.etag, mark) for f, mark in zip(found.files, found.marks, strict=True)
+        KeyedFile(f.root, f.path, f.size_bytes, f.etag, mark, f.constants)
+        for f, mark in zip(found.files, found.marks, strict=True)
     )
     sample = _sample(spec, facts, [(files[group.file], footers[group.file], group) for group in groups])
     widths = {name: sample.column(name).nbytes / sample.num_rows for name in sample.column_names}
@@ -100,7 +102,7 @@ def addressed(spec: RunSpec, facts: TableFacts, found: FoundInputs, splits: Sequ
     return Addressed(
         folder.write_bytes(path, rows_of_batch.to_bytes(), total),
         total,
-        _key_columns(facts) if all(_tells_all(spec, facts, footer) for footer in footers) else None,
+        _key_columns(facts) if all(map(partial(_tells_all, spec, facts), footers, files)) else None,
         sum(widths.values()),
         column_bytes(sample, facts, spec.config, dictionaries_for(sample)) / sample.num_rows,
         widths[STAGED_KEY],
@@ -127,17 +129,22 @@ def _key_columns(facts: TableFacts) -> tuple[str, ...]:
     return tuple(name for name in facts.schema.names if name in wanted)
 
 
-def _tells_all(spec: RunSpec, facts: TableFacts, footer: pq.FileMetaData) -> bool:
+def _tells_all(spec: RunSpec, facts: TableFacts, footer: pq.FileMetaData, file: KeyedFile) -> bool:
     """Whether the columns that are no part of a key need not be looked at: they have the table's types, and nulls only
     where these may be; and nobody asks for a digest of the rows.
     """
     kinds = {field.name: field.type for field in footer.schema.to_arrow_schema()}
     if spec.batch_id != spec.run_id or facts.delete_mark is not None or DELETE_MARK in kinds:
         return False
-    if any(name not in kinds for name in facts.schema.names):
+    constant = {name: text for name, text in file.constants if name not in kinds}
+    if any(name not in kinds and name not in constant for name in facts.schema.names):
         return False
     leaves = {footer.schema.column(n).path: n for n in range(footer.num_columns)}
     for field in facts.schema:
+        if field.name in constant:
+            if constant[field.name] is None and not field.nullable:
+                return False
+            continue
         if pa.types.is_nested(field.type) or decoded_type(kinds[field.name]) != field.type:
             return False
         if not field.nullable and not _has_no_null(footer, leaves[field.name]):
@@ -165,6 +172,10 @@ def _sample(
             batches = reader.iter_batches(_SAMPLE_ROWS, row_groups=[group.number], use_threads=False)
             batch = pa.Table.from_batches([next(batches)])
             check_values(batch)
+            lacking = frozenset(wanted.names) - frozenset(batch.column_names)
+            for name, text in file.constants:
+                if name in lacking:
+                    batch = batch.append_column(name, repeated_text(text, wanted.field(name).type, batch.num_rows))
         except (pa.ArrowException, OSError) as error:
             raise unreadable(file, error) from error
         rows = fit_batch(

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.options.types import PLAIN_CSV, CsvFormat, InputFormat
-from lakeindex.run.input_rows import check_values
+from lakeindex.run.input_rows import check_values, repeated_text
 from lakeindex.stages.stage_input.inputs import InputFile, Split, format_of, unreadable
 from lakeindex.stages.stage_input.text_files import BAD_VALUE, csv_columns, read_csv, read_json
 from lakeindex.storage.storage_file import StorageFile
@@ -63,9 +63,21 @@ def read_pieces(
     try:
         for piece in _pieces(split, schema, wanted, limit, content, csv, known_only=known_only):
             check_values(piece)
-            yield piece
+            yield _with_constants(piece, split, schema)
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise unreadable(split.file, error) from error
+
+
+def _with_constants(piece: pa.Table, split: Split, schema: pa.Schema) -> pa.Table:
+    """A piece with the columns that its file does not hold, and that are asked for."""
+    if not split.file.constants:
+        return piece
+    there = frozenset(piece.column_names)
+    asked = frozenset(schema.names if split.columns is None else split.columns) & frozenset(schema.names)
+    for name, text in split.file.constants:
+        if name in asked - there:
+            piece = piece.append_column(name, repeated_text(text, schema.field(name).type, piece.num_rows))
+    return piece
 
 
 def _pieces(
@@ -103,19 +115,25 @@ def read_columns(file: InputFile, schema: pa.Schema, wanted: InputFormat, csv: C
         InputError: the file is missing, truncated or not what its name says; names the file.
     """
     try:
-        match format_of(file, wanted):
-            case None:
-                store = storage_at(file.root)
-                return pa.ipc.open_file(pa.PythonFile(StorageFile(store, file.path, file.size_bytes), mode="r")).schema
-            case InputFormat.CSV:
-                return csv_columns(file, schema, csv)
-            case InputFormat.JSON:
-                first = next(iter(read_pieces(Split(file), schema, wanted, MIB))).schema
-                return pa.schema([field for field in first if field.name != BAD_VALUE])
-            case _:
-                return pq.ParquetFile(StorageFile(storage_at(file.root), file.path, file.size_bytes)).schema_arrow
+        found = _columns(file, schema, wanted, csv)
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise unreadable(file, error) from error
+    lacking = frozenset(schema.names) - frozenset(found.names)
+    return pa.schema([*found, *(schema.field(name) for name, _ in file.constants if name in lacking)])
+
+
+def _columns(file: InputFile, schema: pa.Schema, wanted: InputFormat, csv: CsvFormat) -> pa.Schema:
+    match format_of(file, wanted):
+        case None:
+            store = storage_at(file.root)
+            return pa.ipc.open_file(pa.PythonFile(StorageFile(store, file.path, file.size_bytes), mode="r")).schema
+        case InputFormat.CSV:
+            return csv_columns(file, schema, csv)
+        case InputFormat.JSON:
+            first = next(iter(read_pieces(Split(file), schema, wanted, MIB))).schema
+            return pa.schema([field for field in first if field.name != BAD_VALUE])
+        case _:
+            return pq.ParquetFile(StorageFile(storage_at(file.root), file.path, file.size_bytes)).schema_arrow
 
 
 def _cut(tables: Iterable[pa.Table], limit: int) -> Iterator[pa.Table]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import posixpath
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 
 from lakeindex.errors import InputError, first_line
 from lakeindex.options.types import InputFormat, WriteConfig
-from lakeindex.run.input_rows import KeyedFile, hash_content
+from lakeindex.run.input_rows import Constants, KeyedFile, hash_content
 from lakeindex.storage import in_parallel, is_on_this_machine
+from lakeindex.storage.paths import plain
 from lakeindex.storage.port import ObjectMeta
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.tasks.runner import Runner, for_work, run_tasks
@@ -43,6 +44,7 @@ _SUFFIXES = {
     ".parquet": InputFormat.PARQUET,
     **{f"{suffix}{packed}": kind for packed in ("", *PACKINGS) for suffix, kind in _TEXTS.items()},
 }
+_NO_CONSTANTS: Mapping[str, Constants] = {}
 TEXT_SUFFIXES = tuple(suffix for suffix, kind in _SUFFIXES.items() if kind is not InputFormat.PARQUET)
 """What names of CSV and JSON files end with."""
 
@@ -50,7 +52,7 @@ TEXT_SUFFIXES = tuple(suffix for suffix, kind in _SUFFIXES.items() if kind is no
 @dataclass(frozen=True, order=True, slots=True)
 class InputFile:
     """One file of the batch: the store's root, the path below it, its size, version mark and last modification
-    (milliseconds since the epoch).
+    (milliseconds since the epoch), and columns that it does not hold.
     """
 
     root: str
@@ -58,10 +60,16 @@ class InputFile:
     size_bytes: int
     etag: str | None = None
     modified_ms: int = 0
+    constants: Constants = ()
 
     @property
     def display(self) -> str:
         return f"{self.root.rstrip('/')}/{self.path}"
+
+    @property
+    def place(self) -> str:
+        """By which it is named as an input."""
+        return f"{plain(self.root).rstrip('/')}/{self.path}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +124,9 @@ class FoundInputs:
         for file, mark in zip(self.files, self.marks, strict=True):
             if file.root == self.own_root:
                 continue
-            if now.get((file.root, file.path)) != file or (self._may_hide(file) and hash_file(file) != mark):
+            if now.get((file.root, file.path)) != replace(file, constants=()) or (
+                self._may_hide(file) and hash_file(file) != mark
+            ):
                 raise changed_input(batch_id, file.display)
 
     def _may_hide(self, file: InputFile) -> bool:
@@ -148,10 +158,21 @@ def find_inputs(inputs: tuple[str, ...], wanted: InputFormat, own_root: str | No
     return files
 
 
-def find_batch(inputs: tuple[str, ...], wanted: InputFormat, own_root: str | None) -> FoundInputs:
-    """The same, and what their content is; arguments and errors as of :func:`find_inputs`."""
+def find_batch(
+    inputs: tuple[str, ...],
+    wanted: InputFormat,
+    own_root: str | None,
+    constants: Mapping[str, Constants] = _NO_CONSTANTS,
+) -> FoundInputs:
+    """The same, and what their content is; arguments and errors as of :func:`find_inputs`.
+
+    Args:
+        constants: columns that files do not hold, by input.
+    """
     at = time.time() * 1000
     files = find_inputs(inputs, wanted, own_root)
+    if constants:  # each input is one file
+        files = [replace(file, constants=constants.get(entry, ())) for entry, file in zip(inputs, files, strict=True)]
     return FoundInputs(inputs, own_root, tuple(files), tuple(_mark(file) for file in files), at)
 
 
@@ -225,7 +246,8 @@ def marks_digest(found: FoundInputs) -> str:
     The same bytes uploaded again may have another one.
     """
     marked = zip(found.files, found.marks, strict=True)
-    return mmh3.hash_bytes("\n".join(f"{file.size_bytes}:{mark}" for file, mark in marked).encode()).hex()
+    lines = (f"{file.size_bytes}:{mark}{file.constants or ''}" for file, mark in marked)
+    return mmh3.hash_bytes("\n".join(lines).encode()).hex()
 
 
 def content_digest(found: FoundInputs, runner: Runner, config: WriteConfig) -> str:

@@ -271,7 +271,7 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner, *, loads: bool
         QuarantineExceededError: more bad rows than ``spec.max_quarantined``; they are in the quarantine file.
     """
     config = spec.config
-    found = find_batch(spec.inputs, config.input_format, spec.checkpoints_uri)
+    found = find_batch(spec.inputs, config.input_format, spec.checkpoints_uri, spec.constants)
     digest = marks_digest(found)
     columns = batch_columns(spec, facts, found.files, runner)
     facts = with_columns(facts, columns, config)
@@ -605,7 +605,8 @@ class _Keying:
         if task.addressed is not None and task.addressed.columns is not None:
             columns = pa.schema([columns.field(name) for name in task.addressed.columns])
         fitted = fit_batch(batch, columns, only=only, may_lack=absent, stored=stored, delete_mark=mark, lacking=lacking)
-        kinds = {field.name: field.type for field in batch.schema}
+        constant = frozenset(name for name, _ in task.split.file.constants)
+        kinds = {field.name: field.type for field in batch.schema if field.name not in constant}
         self.unchanged = tuple(field.name for field in fitted.columns.schema if kinds.get(field.name) == field.type)
         keyed = self._keys.keys_of(fitted.columns)
         problem = first_problem(bad_values, _problems(fitted, keyed.problem, facts, task.spec))

@@ -1,0 +1,218 @@
+"""The live files of an Iceberg table, read through PyIceberg, which knows columns by number and applies deletes."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakeindex.errors import InputError, ObjectNotFoundError, TableUnsupportedError, UsageError, first_line
+from lakeindex.operations.importing.sources import ICEBERG_NAME, Source, SourceKind, columns_of
+from lakeindex.stages.stage_input.inputs import InputFile, parquet_footers
+from lakeindex.storage import in_parallel
+from lakeindex.storage.paths import absolute, place_of_location
+from lakeindex.tasks.stores import storage_at
+from lakeindex.write.types.type_fit import decoded_type
+
+_NUMBERED: Final = re.compile(r"(?:v?(\d+))?.*\.metadata\.json$")
+_HINT_FILE: Final = "version-hint.text"
+
+
+def newest_metadata(place: str) -> str | None:
+    """The newest metadata file of a table's folder, as a folder without a catalog says it; None if there is none.
+
+    Raises:
+        UsageError: it does not say.
+    """
+    store = storage_at(posixpath.join(place, "metadata"))
+    names = [one.path.rpartition("/")[2] for one in store.list_folder("").objects]
+    found = [name for name in names if name.endswith(".metadata.json")]
+    if not found:
+        return None
+    if _HINT_FILE in names:
+        hint = store.read(_HINT_FILE).decode().strip()
+        named = next((name for name in found if name in (f"v{hint}.metadata.json", hint)), None)
+        if named is not None:
+            return posixpath.join(place, "metadata", named)
+    numbers = {name: int(match[1] or 0) for name in found if (match := _NUMBERED.match(name))}
+    best = max(numbers.values(), default=0)
+    newest = [name for name, number in numbers.items() if number == best]
+    if len(newest) == 1:
+        return posixpath.join(place, "metadata", newest[0])
+    raise UsageError(
+        f"{place} has {len(newest)} newest metadata files: {', '.join(sorted(newest)[:2])}",
+        culprit=place,
+        hint="which one counts, only the catalog knows: name the table (iceberg:CATALOG/NAMESPACE.TABLE) or the file",
+    )
+
+
+def open_iceberg(uri: str, like: pa.Schema | None, version: str | None) -> Source:
+    """An Iceberg table of a snapshot, the newest if none is named.
+
+    Args:
+        uri: a metadata file, or ``iceberg:CATALOG/NAMESPACE.TABLE``.
+
+    Raises:
+        UsageError: its library is not installed, or the name is none.
+        InputError: it cannot be read.
+        TableUnsupportedError: it has equality deletes.
+    """
+    try:
+        from pyiceberg.catalog import load_catalog
+        from pyiceberg.exceptions import NotInstalledError
+        from pyiceberg.table import StaticTable
+    except ImportError:
+        raise UsageError(
+            f"{uri} is an Iceberg table, which is read with pyiceberg, and that is not installed",
+            culprit=uri,
+            hint="pip install 'lakeindex[iceberg]'",
+        ) from None
+    try:
+        if uri.startswith(ICEBERG_NAME):
+            catalog, sign, name = uri.removeprefix(ICEBERG_NAME).partition("/")
+            if not sign or not name:
+                raise UsageError(f"{uri!r} names no table", culprit=uri, hint="iceberg:CATALOG/NAMESPACE.TABLE")
+            table: Any = load_catalog(catalog).load_table(name)
+        else:
+            table = StaticTable.from_metadata(absolute(uri))
+        return _source_of(table, uri if uri.startswith(ICEBERG_NAME) else absolute(uri), like, version)
+    except NotInstalledError as error:
+        raise UsageError(
+            f"pyiceberg needs another library for {uri}: {first_line(error)}", culprit=uri, hint="install it beside it"
+        ) from error
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise InputError(
+            f"the Iceberg table {uri} cannot be read: {first_line(error)}",
+            culprit=uri,
+            hint="look at it with pyiceberg; nothing was imported",
+        ) from error
+
+
+def _source_of(table: Any, uri: str, like: pa.Schema | None, version: str | None) -> Source:
+    now = table.current_snapshot()
+    snapshot = None if now is None else now.snapshot_id if version is None else int(version)
+    scan = table.scan(snapshot_id=snapshot)
+    projected = scan.projection()
+    columns = _plain(projected.as_arrow())
+    tasks = [] if snapshot is None else list(scan.plan_files())
+    _refuse(uri, tasks)
+    known = {task.file.file_path: task for task in tasks}
+    files = tuple(sorted(in_parallel(uri, _file_of, list(known)))) if known else ()
+    by_file = {file: path for path, file in zip(known, in_parallel(uri, _file_of, list(known)), strict=True)}
+    joined, casts = columns_of([columns], [uri], like)
+
+    def rows(some: Sequence[InputFile], names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        from pyiceberg.expressions import AlwaysTrue
+        from pyiceberg.io.pyarrow import ArrowScan
+
+        wanted = projected if names is None else projected.select(*names)
+        reader = ArrowScan(table.metadata, table.io, wanted, AlwaysTrue())
+        for file in some:
+            kinds = _plain(wanted.as_arrow())
+            for batch in reader.to_record_batches([known[by_file[file]]]):
+                yield pa.RecordBatch.from_arrays(
+                    [batch.column(field.name).cast(field.type) for field in kinds], schema=kinds
+                )
+
+    partitions, notes = _partitions(table)
+    lies_plain = not any(task.delete_files for task in tasks) and _have_columns(files, projected)
+    return Source(
+        SourceKind.ICEBERG,
+        uri,
+        None if snapshot is None else str(snapshot),
+        files,
+        joined,
+        partitions,
+        casts,
+        None if lies_plain else rows,
+        notes,
+    )
+
+
+def _have_columns(files: Sequence[InputFile], projected: Any) -> bool:
+    """Whether files call the table's columns as it does, by number and type, so that they can be read as they lie."""
+    numbers = {field.name: field.field_id for field in projected.fields}
+    kinds = {field.name: field.type for field in _plain(projected.as_arrow())}
+    for footer in parquet_footers(files).values() if files else ():
+        there = {field.name: field for field in footer.schema.to_arrow_schema()}
+        for name, number in numbers.items():
+            field = there.get(name)
+            said = None if field is None else (field.metadata or {}).get(b"PARQUET:field_id")
+            if field is None or said != str(number).encode() or _small(field.type) != kinds[name]:
+                return False
+    return True
+
+
+def _plain(schema: pa.Schema) -> pa.Schema:
+    """Without the numbers of columns, and without Arrow's large types, in which PyIceberg states them."""
+    return pa.schema([pa.field(field.name, _small(field.type), field.nullable) for field in schema])
+
+
+def _small(kind: pa.DataType) -> pa.DataType:
+    kind = decoded_type(kind)
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind):
+        return pa.binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(one.name, _small(one.type), one.nullable) for one in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_small(kind.key_type), pa.field("value", _small(kind.item_type), kind.item_field.nullable))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(pa.field("element", _small(kind.value_type), kind.value_field.nullable))
+    return kind
+
+
+def _file_of(path: str) -> InputFile:
+    where = absolute(place_of_location(path))
+    root, name = posixpath.split(where)
+    try:
+        now = storage_at(root).head(name)
+    except ObjectNotFoundError:
+        raise InputError(
+            f"{where!r} is in the Iceberg table and not there", culprit=where, hint="restore the file"
+        ) from None
+    return InputFile(root, name, now.size_bytes, now.etag, now.modified_ms)
+
+
+def _refuse(uri: str, tasks: Sequence[Any]) -> None:
+    from pyiceberg.manifest import DataFileContent, FileFormat
+
+    for task in tasks:
+        if task.file.file_format is not FileFormat.PARQUET:
+            raise TableUnsupportedError(
+                f"{task.file.file_path} of the Iceberg table {uri} is {task.file.file_format.name}, not Parquet",
+                culprit=task.file.file_path,
+                hint="rewrite_data_files in Spark writes Parquet; or read it with Spark and give the frame to "
+                "bulk_insert",
+            )
+        for deleted in task.delete_files:
+            if deleted.content is DataFileContent.EQUALITY_DELETES:
+                raise TableUnsupportedError(
+                    f"the Iceberg table {uri} has equality deletes: {deleted.file_path}",
+                    culprit=deleted.file_path,
+                    hint="rewrite_data_files in Spark (CALL system.rewrite_data_files) makes files without them",
+                )
+
+
+def _partitions(table: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The columns by whose values it is divided; and what is said of hidden ones."""
+    from pyiceberg.transforms import IdentityTransform, VoidTransform
+
+    schema, plain, hidden = table.schema(), [], []
+    for field in table.spec().fields:
+        name = schema.find_column_name(field.source_id)
+        if isinstance(field.transform, IdentityTransform):
+            plain.append(name)
+        elif not isinstance(field.transform, VoidTransform):
+            hidden.append(f"{field.transform}({name})")
+    if not hidden:
+        return tuple(plain), ()
+    note = (
+        f"the Iceberg table is divided by {', '.join(hidden)}, which Hudi has no hidden partitions for: "
+        "name a column, of a date or timestamp also by year, month, day or hour: --partition ts:day"
+    )
+    return tuple(plain), (note,)

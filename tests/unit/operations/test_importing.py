@@ -1,0 +1,465 @@
+"""An imported table has the rows of its source, each once, whatever the source is and wherever an import before ended."""
+
+import json
+import math
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+import lakeindex
+from lakeindex.errors import (
+    InputError,
+    LakeIndexError,
+    OptionError,
+    SchemaMismatchError,
+    TableExistsError,
+    TableUnsupportedError,
+    UsageError,
+)
+from lakeindex.model import IndexType
+
+NAN = float("nan")
+ROWS = pa.table(
+    {
+        "id": pa.array([1, 2, 3, 4], pa.int64()),
+        "at": pa.array([datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3, 4)], pa.timestamp("us", "UTC")),
+        "x": pa.array([NAN, None, -0.0, 1.5], pa.float64()),
+        "money": pa.array([Decimal("1.50"), None, Decimal("-2.25"), Decimal("0.00")], pa.decimal128(9, 2)),
+        "day": pa.array([date(2026, 1, 1), None, date(2026, 1, 2), date(2026, 1, 1)], pa.date32()),
+        "tags": pa.array([["a", None], None, [], ["b"]], pa.list_(pa.string())),
+        "who": pa.array([{"name": "é", "n": 1}, None, {"name": None, "n": None}, {"name": "b", "n": 2}],
+                        pa.struct([("name", pa.string()), ("n", pa.int32())])),
+        "blob": pa.array([b"\x00\xff", None, b"", b"z"], pa.binary()),
+        "yes": pa.array([True, None, False, True], pa.bool_()),
+    }
+)  # fmt: skip
+ODD = ["a/b c%é", "x=y", None, "plain"]
+ENCODING = {"hoodie.write.complex.keygen.new.encoding": "true"}
+
+
+def hive(folder: Path, rows: pa.Table, by: dict[str, pa.DataType], **how: Any) -> Path:
+    flavor = ds.partitioning(pa.schema(list(by.items())), flavor="hive")
+    ds.write_dataset(
+        rows, str(folder), format="parquet", partitioning=flavor, existing_data_behavior="overwrite_or_ignore", **how
+    )
+    return folder
+
+
+def plain(folder: Path, *tables: pa.Table, name: str = "part") -> Path:
+    folder.mkdir(exist_ok=True)
+    for number, table in enumerate(tables):
+        pq.write_table(table, folder / f"{name}-{number}.parquet")
+    return folder
+
+
+def stored(uri: Path | str, *names: str) -> list[dict[str, Any]]:
+    table = lakeindex.open_table(str(uri))
+    assert table.check(deep=True).ok
+    return rows_of(table.scan().to_arrow(), *names)
+
+
+def rows_of(table: pa.Table, *names: str) -> list[dict[str, Any]]:
+    """Sorted by the key, NaN as a text: it equals nothing."""
+    wanted = list(names) or sorted(table.column_names)
+    found = table.select(wanted).to_pylist()
+    return sorted(
+        (
+            {name: "NaN" if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
+            for row in found
+        ),
+        key=lambda row: row["id"],
+    )
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_folder_of_parquet(tmp_path: Path, version: int) -> None:
+    source = plain(tmp_path / "src", ROWS.slice(0, 3), ROWS.slice(3), ROWS.slice(0, 0))
+    before = {path: path.read_bytes() for path in source.iterdir()}
+    done = lakeindex.import_table(source, tmp_path / "t", key="id", ordering="at", table_version=version)
+    assert (done.rows, done.inserted, done.combined, done.files, done.partitions) == (4, 4, 0, 3, 1)
+    assert stored(tmp_path / "t") == rows_of(ROWS)
+    assert {path: path.read_bytes() for path in source.iterdir()} == before
+    assert lakeindex.open_table(str(tmp_path / "t")).inspect().version == version
+
+
+def test_hive_partitions_keep_their_folders_and_get_their_types(tmp_path: Path) -> None:
+    rows = ROWS.append_column("c", pa.array(ODD)).append_column("n", pa.array([1, 20, None, -3], pa.int32()))
+    source = hive(
+        tmp_path / "src",
+        rows,
+        {"day": pa.date32(), "c": pa.string(), "n": pa.int32()},
+        max_rows_per_file=1,
+        max_rows_per_group=1,
+    )
+    done = lakeindex.import_table(source, tmp_path / "t", key="id", properties=ENCODING)
+    assert done.partition_fields == ("day", "c", "n")
+    table = lakeindex.open_table(str(tmp_path / "t"))
+    kinds = {field.name: str(field.type) for field in table.schema}
+    assert (kinds["day"], kinds["c"], kinds["n"]) == ("date32[day]", "string", "int64")
+    assert stored(tmp_path / "t") == rows_of(rows)
+    made = {str(path.parent.relative_to(tmp_path / "t")) for path in (tmp_path / "t").glob("day=*/**/*.parquet")}
+    assert sorted(made) == [
+        "day=2026-01-01/c=a%2Fb c%25é/n=1",
+        "day=2026-01-01/c=plain/n=-3",
+        "day=2026-01-02/c=__HIVE_DEFAULT_PARTITION__/n=__HIVE_DEFAULT_PARTITION__",
+        "day=__HIVE_DEFAULT_PARTITION__/c=x%3Dy/n=20",
+    ]
+    theirs = "select id, c, n from read_parquet('{}/day=*/**/*.parquet', hive_partitioning=true) order by id"
+    assert duckdb.sql(theirs.format(source)).fetchall() == duckdb.sql(theirs.format(tmp_path / "t")).fetchall()
+
+
+def test_folder_names_with_leading_zeros_stay_texts(tmp_path: Path) -> None:
+    for month in ("01", "12"):
+        folder = tmp_path / "src" / f"month={month}"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"id": [int(month)]}), folder / "a.parquet")
+    lakeindex.import_table(tmp_path / "src", tmp_path / "t", key="id")
+    assert stored(tmp_path / "t") == [{"id": 1, "month": "01"}, {"id": 12, "month": "12"}]
+    assert (tmp_path / "t" / "month=01").is_dir()
+
+
+def test_files_of_different_columns_are_widened(tmp_path: Path) -> None:
+    one = pa.table({"id": pa.array([1], pa.int32()), "v": pa.array([1], pa.int32()), "u": pa.array([7], pa.uint64())})
+    other = pa.table({"v": pa.array([2.5]), "id": pa.array([2], pa.int64()), "new": ["x"], "nothing": pa.nulls(1)})
+    third = pa.table({"id": pa.array([3], pa.int64()), "nothing": pa.array([5], pa.int16())})
+    done = lakeindex.import_table(plain(tmp_path / "src", one, other, third), tmp_path / "t", key="id")
+    assert "id: int32 becomes int64" in done.casts
+    assert "u: uint64 becomes int64" in done.casts
+    assert stored(tmp_path / "t", "id", "v", "u", "new", "nothing") == [
+        {"id": 1, "v": 1.0, "u": 7, "new": None, "nothing": None},
+        {"id": 2, "v": 2.5, "u": None, "new": "x", "nothing": None},
+        {"id": 3, "v": None, "u": None, "new": None, "nothing": 5},
+    ]
+
+
+def test_csv(tmp_path: Path) -> None:
+    folder = tmp_path / "src" / "region=eu"
+    folder.mkdir(parents=True)
+    (folder / "a.csv").write_text("id,v,day\n1,1.5,2026-01-01\n2,,2026-01-02\n")
+    (folder / "empty.csv").write_text("id,v,day\n")
+    lakeindex.import_table(tmp_path / "src", tmp_path / "t", key="id")
+    assert stored(tmp_path / "t") == [
+        {"id": 1, "v": 1.5, "day": date(2026, 1, 1), "region": "eu"},
+        {"id": 2, "v": None, "day": date(2026, 1, 2), "region": "eu"},
+    ]
+    like = "id STRING, v DECIMAL(5,2), day STRING, region STRING"
+    lakeindex.import_table(tmp_path / "src", tmp_path / "t2", key="id", like=like)
+    assert stored(tmp_path / "t2")[0] == {"id": "1", "v": Decimal("1.50"), "day": "2026-01-01", "region": "eu"}
+
+
+def test_a_bad_value_of_a_csv_file_is_told_before_a_table_is_made(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,v\n1,2\nx,3\n")
+    with pytest.raises(InputError, match="row 1 of"):
+        lakeindex.import_table(tmp_path / "a.csv", tmp_path / "t", key="id", like="id BIGINT, v BIGINT")
+    assert not (tmp_path / "t").exists()
+
+
+def delta(folder: Path, rows: pa.Table, **how: Any) -> str:
+    deltalake = pytest.importorskip("deltalake")
+    deltalake.write_deltalake(str(folder), rows, **how)
+    return str(folder)
+
+
+def test_delta(tmp_path: Path) -> None:
+    rows = ROWS.append_column("c", pa.array(["a/b c%é", "x=y", None, "plain"]))
+    source = delta(tmp_path / "src", rows, partition_by=["day", "c"])
+    from deltalake import DeltaTable
+
+    DeltaTable(source).delete("id = 4")
+    done = lakeindex.import_table(source, tmp_path / "t", key="id", properties=ENCODING)
+    assert (done.kind, done.source_version, done.inserted) == ("delta", "1", 3)
+    assert stored(tmp_path / "t") == rows_of(rows.slice(0, 3))
+    assert lakeindex.open_table(str(tmp_path / "t")).inspect().partition_fields == ("day", "c")
+
+
+def test_an_import_of_delta_goes_on_with_the_version_that_it_began_with(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2], "p": ["a", "b"]})
+    source = delta(tmp_path / "src", rows, partition_by=["p"])
+    with ended_after(1), pytest.raises(KilledError):
+        lakeindex.import_table(source, tmp_path / "t", key="id", max_bytes=1)
+    delta(tmp_path / "src", pa.table({"id": [3], "p": ["a"]}), mode="overwrite")
+    done = lakeindex.import_table(source, tmp_path / "t", key="id", max_bytes=1)
+    assert (done.source_version, done.commits_before) == ("0", 1)
+    assert stored(tmp_path / "t") == rows_of(rows)
+
+
+def test_delta_whose_files_do_not_say_all_is_refused_by_name(tmp_path: Path) -> None:
+    source = Path(delta(tmp_path / "src", pa.table({"id": [1]})))
+    log = source / "_delta_log" / "00000000000000000000.json"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    for line in lines:
+        if "metaData" in line:
+            line["metaData"]["configuration"]["delta.columnMapping.mode"] = "name"
+    log.write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises((TableUnsupportedError, InputError), match=r"columnMapping|cannot be read"):
+        lakeindex.import_table(str(source), tmp_path / "t", key="id")
+
+
+@pytest.fixture
+def iceberg(tmp_path: Path) -> Callable[..., Any]:
+    memory = pytest.importorskip("pyiceberg.catalog.memory")
+
+    def made(rows: pa.Table, *partitions: str) -> Any:
+        catalog = memory.InMemoryCatalog("c", warehouse=f"file://{tmp_path}/ice")
+        catalog.create_namespace("n")
+        table = catalog.create_table("n.t", schema=rows.schema)
+        if partitions:
+            with table.update_spec() as update:
+                for name in partitions:
+                    update.add_identity(name)
+        table.append(rows)
+        return table
+
+    return made
+
+
+def test_iceberg(tmp_path: Path, iceberg: Callable[..., Any]) -> None:
+    rows = ROWS.append_column("c", pa.array(["a/b", "x=y", None, "plain"]))
+    table = iceberg(rows, "c")
+    folder = table.metadata_location.removeprefix("file://").rpartition("/metadata/")[0]
+    for number, source in enumerate((folder, table.metadata_location)):
+        done = lakeindex.import_table(source, tmp_path / f"t{number}", key="id")
+        assert (done.kind, done.partition_fields, done.inserted) == ("iceberg", ("c",), 4)
+        assert stored(tmp_path / f"t{number}") == rows_of(rows)
+    assert (tmp_path / "t0" / "c=a%2Fb").is_dir()
+
+
+def test_iceberg_with_deletes_and_a_renamed_column(tmp_path: Path, iceberg: Callable[..., Any]) -> None:
+    table = iceberg(pa.table({"id": pa.array([1, 2, 3], pa.int64()), "v": ["a", "b", "c"]}))
+    with table.update_schema() as update:
+        update.rename_column("v", "w")
+    table.append(pa.table({"id": pa.array([4], pa.int64()), "w": ["d"]}))
+    table.delete("id = 2")
+    done = lakeindex.import_table(table.metadata_location, tmp_path / "t", key="id", max_bytes=1)
+    assert done.commits == 2
+    assert stored(tmp_path / "t", "id", "w") == [{"id": 1, "w": "a"}, {"id": 3, "w": "c"}, {"id": 4, "w": "d"}]
+
+
+def test_hidden_partitions_of_iceberg_are_said(tmp_path: Path, iceberg: Callable[..., Any]) -> None:
+    from pyiceberg.transforms import DayTransform
+
+    rows = pa.table({"id": pa.array([1], pa.int64()), "ts": pa.array([1], pa.timestamp("us"))})
+    table = iceberg(rows.slice(0, 0))
+    with table.update_spec() as update:
+        update.add_field("ts", DayTransform(), "d")
+    done = lakeindex.import_table(table.metadata_location, tmp_path / "t", key="id", dry_run=True)
+    assert done.partition_fields == ()
+    assert "day(ts)" in done.notes[0]
+    assert "ts:day" in done.notes[0]
+
+
+DOUBLED = (
+    pa.table({"id": [1, 2, 2], "ts": [1, 1, 9], "v": ["a", "old", "new"], "p": ["x", "x", "x"]}),
+    pa.table({"id": [2, 3], "ts": [5, 1], "v": ["mid", "c"], "p": ["x", "x"]}),
+    pa.table({"id": [1], "ts": [2], "v": ["other"], "p": ["y"]}),
+)
+
+
+def test_doubled_keys_are_reported_before_anything_is_made(tmp_path: Path) -> None:
+    source = plain(tmp_path / "src", *DOUBLED)
+    with pytest.raises(
+        InputError, match="1 keys are there more than once, in 3 of 6 rows: '2' of partition 'x'"
+    ) as told:
+        lakeindex.import_table(source, tmp_path / "t", key="id", partition="p")
+    assert "part-0.parquet, " in told.value.message
+    assert "part-1.parquet" in told.value.message
+    assert not (tmp_path / "t").exists()
+    with pytest.raises(InputError, match="2 keys are there more than once, in 5 of 6 rows"):
+        lakeindex.import_table(source, tmp_path / "t", key="id", partition="p", index="GLOBAL_BLOOM")
+    looked = lakeindex.import_table(source, tmp_path / "t", key="id", partition="p", index="GLOBAL_BLOOM", dry_run=True)
+    assert [(one.key, one.rows) for one in looked.repeated] == [("1", 2), ("2", 3)]
+    assert not (tmp_path / "t").exists()
+
+
+def test_doubled_keys_are_combined_by_the_ordering_column(tmp_path: Path) -> None:
+    source = plain(tmp_path / "src", *DOUBLED)
+    with pytest.raises(OptionError, match="which of them is newest"):
+        lakeindex.import_table(source, tmp_path / "t", key="id", partition="p", combine=True)
+    for number, most in enumerate((None, 1)):
+        place = tmp_path / f"t{number}"
+        done = lakeindex.import_table(
+            source, place, key="id", partition="p", ordering="ts", combine=True, max_bytes=most
+        )
+        assert (done.rows, done.inserted, done.combined, done.commits) == (6, 4, 2, 3 if most else 1)
+        found = stored(place, "id", "p", "v")
+        assert sorted(tuple(row.values()) for row in found) == [
+            (1, "x", "a"),
+            (1, "y", "other"),
+            (2, "x", "new"),
+            (3, "x", "c"),
+        ]
+
+
+def test_keys_of_one_hash_are_no_doubled_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import numpy as np
+
+    from lakeindex.operations.importing import key_check
+
+    monkeypatch.setattr(key_check, "hashes_of", lambda keys: np.zeros(len(keys), np.uint64))
+    source = plain(tmp_path / "src", pa.table({"id": [1, 2]}), pa.table({"id": [3]}))
+    assert lakeindex.import_table(source, tmp_path / "t", key="id").inserted == 3
+
+
+def test_rows_without_a_key_are_told(tmp_path: Path) -> None:
+    source = plain(tmp_path / "src", pa.table({"id": [1, 2]}), pa.table({"id": pa.array([3, None, None])}))
+    with pytest.raises(InputError, match=r"2 of 5 rows cannot be imported: row 1 of .*part-1\.parquet"):
+        lakeindex.import_table(source, tmp_path / "t", key="id")
+    assert not (tmp_path / "t").exists()
+
+
+class KilledError(Exception):
+    """Ends an import."""
+
+
+def ended_after(commits: int) -> Any:
+    """The next import ends after so many commits."""
+    from lakeindex.operations.importing import import_table as module
+
+    made = pytest.MonkeyPatch()
+    real, seen = module._batch_of, []
+
+    def batch_of(*args: Any) -> Any:
+        if len(seen) == commits:
+            raise KilledError
+        seen.append(args)
+        return real(*args)
+
+    class Ended:
+        def __enter__(self) -> None:
+            made.setattr(module, "_batch_of", batch_of)
+
+        def __exit__(self, *_: object) -> None:
+            made.undo()
+
+    return Ended()
+
+
+def test_an_import_that_ended_early_says_so_and_goes_on(tmp_path: Path) -> None:
+    tables = [pa.table({"id": [n * 10 + m for m in range(5)], "p": [f"p{n // 2}"] * 5}) for n in range(4)]
+    source, place = plain(tmp_path / "src", *tables), tmp_path / "t"
+    for ended in range(3):
+        with ended_after(1), pytest.raises(KilledError):
+            lakeindex.import_table(source, place, key="id", partition="p", max_bytes=1)
+        table = lakeindex.open_table(str(place))
+        assert table.inspect().pending_import.endswith(f"is not complete: {ended + 1} of 4 commits are there")
+        assert [one.kind for one in table.check().violations] == ["import"]
+        assert table.count() == 5 * (ended + 1)
+    done = lakeindex.import_table(source, place, key="id", partition="p", max_bytes=1)
+    assert (done.commits_before, done.commits, done.inserted) == (3, 4, 20)
+    assert stored(place) == rows_of(pa.concat_tables(tables))
+    assert lakeindex.open_table(str(place)).inspect().pending_import is None
+    again = lakeindex.import_table(source, place, key="id", partition="p")
+    assert (again.commits_before, again.commits, len(again.instants)) == (4, 4, 4)
+    assert lakeindex.open_table(str(place)).count() == 20
+
+
+def test_a_source_that_changes_meanwhile_is_noticed(tmp_path: Path) -> None:
+    tables = [pa.table({"id": [n], "p": [f"p{n}"]}) for n in range(3)]
+    for number, change in enumerate(("rewritten", "gone")):
+        source, place = plain(tmp_path / f"src{number}", *tables), tmp_path / f"t{number}"
+        with ended_after(1), pytest.raises(KilledError):
+            lakeindex.import_table(source, place, key="id", partition="p", max_bytes=1)
+        victim = source / "part-0.parquet"  # even one that is committed
+        victim.unlink()
+        if change == "rewritten":
+            pq.write_table(pa.table({"id": [7], "p": ["p0"]}), victim)
+        with pytest.raises(
+            InputError, match="has changed since the import began" if change == "rewritten" else "is gone"
+        ):
+            lakeindex.import_table(source, place, key="id", partition="p", max_bytes=1)
+        assert lakeindex.open_table(str(place)).inspect().pending_import is not None
+        assert lakeindex.open_table(str(place)).count() == 1
+
+
+def test_files_that_come_later_are_none_of_the_import(tmp_path: Path) -> None:
+    source = plain(tmp_path / "src", pa.table({"id": [1]}))
+    lakeindex.import_table(source, tmp_path / "t", key="id")
+    plain(source, pa.table({"id": [2]}), name="later")
+    again = lakeindex.import_table(source, tmp_path / "t", key="id")
+    assert again.inserted == 1
+    assert "later-0.parquet" in again.notes[0]
+
+
+def test_a_table_that_is_there_is_left_alone(tmp_path: Path) -> None:
+    source = plain(tmp_path / "src", pa.table({"id": [1]}))
+    table = lakeindex.create_table(str(tmp_path / "t"), pa.schema([("id", pa.int64())]), key="id")
+    table.insert(pa.table({"id": [5]}))
+    with pytest.raises(TableExistsError, match="which no import made"):
+        lakeindex.import_table(source, tmp_path / "t", key="id")
+    other = plain(tmp_path / "other", pa.table({"id": [1]}))
+    lakeindex.import_table(source, tmp_path / "t2", key="id")
+    with pytest.raises(TableExistsError, match="is an import of"):
+        lakeindex.import_table(other, tmp_path / "t2", key="id")
+    with pytest.raises(TableExistsError, match="ordering is to be id, and is none"):
+        lakeindex.import_table(source, tmp_path / "t2", key="id", ordering="id")
+
+
+def test_what_is_no_source_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no input at"):
+        lakeindex.import_table(tmp_path / "nothing", tmp_path / "t", key="id")
+    made = lakeindex.create_table(str(tmp_path / "hudi"), pa.schema([("id", pa.int64())]), key="id")
+    with pytest.raises(UsageError, match="is a Hudi table, which needs no import"):
+        lakeindex.import_table(made.uri, tmp_path / "t", key="id")
+    source = plain(tmp_path / "src", pa.table({"id": [1], "t": pa.array([0], pa.time64("us"))}))
+    with pytest.raises((SchemaMismatchError, LakeIndexError), match="'t'"):
+        lakeindex.import_table(source, tmp_path / "t", key="id")
+    with pytest.raises(UsageError, match="cannot lie in what is imported"):
+        lakeindex.import_table(source, source / "t", key="id")
+    with pytest.raises(SchemaMismatchError, match=r"'v' is string in .*part-1\.parquet.* and int64 elsewhere"):
+        lakeindex.import_table(
+            plain(tmp_path / "two", pa.table({"id": [1], "v": [1]}), pa.table({"id": [2], "v": ["x"]})),
+            tmp_path / "t",
+            key="id",
+        )
+    mixed = hive(tmp_path / "mixed", pa.table({"id": [1], "p": ["a"]}), {"p": pa.string()})
+    plain(mixed, pa.table({"id": [2], "p": ["b"]}))
+    with pytest.raises(InputError, match="in folders of no column"):
+        lakeindex.import_table(mixed, tmp_path / "t", key="id")
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_source_without_rows_makes_an_empty_table(tmp_path: Path) -> None:
+    done = lakeindex.import_table(plain(tmp_path / "src", ROWS.slice(0, 0)), tmp_path / "t", key="id")
+    assert (done.rows, done.commits, done.inserted) == (0, 0, 0)
+    assert lakeindex.open_table(str(tmp_path / "t")).count() == 0
+
+
+@pytest.mark.parametrize("index", [one for one in IndexType if one.name not in ("HBASE", "STATE")])
+def test_every_index(tmp_path: Path, index: IndexType) -> None:
+    rows = pa.table({"id": list(range(40)), "p": [f"p{n % 4}" for n in range(40)]})
+    source = plain(tmp_path / "src", *(rows.slice(n, 10) for n in range(0, 40, 10)))
+    version = 8 if "RECORD_LEVEL" in index.name else None
+    done = lakeindex.import_table(
+        source, tmp_path / "t", key="id", partition="p", index=index, max_bytes=1, table_version=version
+    )
+    assert (done.inserted, done.commits) == (40, 4)
+    table = lakeindex.open_table(str(tmp_path / "t"))
+    assert table.upsert(rows.slice(0, 10)).fates == {"updates": 10}
+    assert stored(tmp_path / "t") == rows_of(rows)
+
+
+def test_a_large_batch_stays_in_its_files_and_gets_its_constants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakeindex.stages.stage_input import addressed
+
+    monkeypatch.setattr(addressed, "LEAST_BYTES", 1)
+    rows = pa.table(
+        {
+            "id": list(range(300)),
+            "v": [f"v{n}" for n in range(300)],
+            "day": [["a", "b", None][n % 3] for n in range(300)],
+        }
+    )
+    source = hive(tmp_path / "src", rows, {"day": pa.string()}, max_rows_per_file=40, max_rows_per_group=20)
+    for number, memory in enumerate(("512m", "64m")):
+        lakeindex.import_table(source, tmp_path / f"t{number}", key="id", options={"lakeindex.memory": memory})
+        assert stored(tmp_path / f"t{number}") == rows_of(rows)
