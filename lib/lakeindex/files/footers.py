@@ -102,15 +102,20 @@ def read_shape(storage: Storage, base_file: BaseFile) -> Shape:
 
 @dataclass(frozen=True, slots=True)
 class ParquetFooter:
-    """What reading rows takes, and nothing of the keys."""
+    """What reading rows takes, and nothing of the keys.
+
+    Attributes:
+        paths: of the columns that hold values, in the file's order, with dots.
+    """
 
     metadata: pq.FileMetaData
     arrow_schema: pa.Schema
+    paths: tuple[str, ...]
 
 
 def read_parquet_footer(storage: Storage, base_file: BaseFile) -> ParquetFooter:
     """As :func:`read_footer`, for who reads rows: where the keys lie is not looked at, either."""
-    return _parquet_footer(_tail_of(storage, base_file).footer, base_file)[0]
+    return _parquet_footer(_tail_of(storage, base_file).footer, base_file)
 
 
 def _tail_of(storage: Storage, base_file: BaseFile) -> _Tail:
@@ -246,7 +251,7 @@ def _read_tail(storage: Storage, base_file: BaseFile) -> _Tail:
         head = storage.read_range(base_file.path, first, start - first)
         if len(head) != start - first:
             raise _corrupt(base_file, f"reading its footer gave {len(head)} bytes instead of {start - first}")
-    raw = (head + tail)[-_END_BYTES - length : -_END_BYTES]
+    raw = b"".join((head, memoryview(tail)[max(first - start, 0) : -_END_BYTES]))
     problem = stamps.footer_problem(raw)
     if problem is not None:
         raise _corrupt(base_file, problem)
@@ -286,9 +291,9 @@ def parse_shape(raw: bytes, base_file: BaseFile) -> Shape:
 
 
 def _structure(raw: bytes, base_file: BaseFile) -> Structure:
-    parquet, paths = _parquet_footer(raw, base_file)
+    parquet = _parquet_footer(raw, base_file)
     metadata, schema = parquet.metadata, parquet.arrow_schema
-    chunks = _key_chunks(raw, metadata, schema, paths, base_file)
+    chunks = _key_chunks(raw, metadata, schema, parquet.paths, base_file)
     return Structure(Shape(metadata.num_rows, _row_group_rows(metadata), schema), metadata, tuple(chunks))
 
 
@@ -296,27 +301,27 @@ def _row_group_rows(metadata: pq.FileMetaData) -> tuple[int, ...]:
     return tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
 
 
-def _parquet_footer(raw: bytes, base_file: BaseFile) -> tuple[ParquetFooter, tuple[str, ...]]:
+def _parquet_footer(raw: bytes, base_file: BaseFile) -> ParquetFooter:
     """Parsed metadata and schema, and paths of the columns that hold values.
 
     What thrift may allocate is bounded by the bytes that are there. ``metadata.schema`` is never asked for: it and the
     metadata, which hold the filter, keep each other until Python looks for cycles, and it does that seldom.
     """
-    whole = pa.BufferReader(_MAGIC + raw + struct.pack("<I", len(raw)) + _MAGIC)
+    whole = pa.BufferReader(b"".join((_MAGIC, raw, struct.pack("<I", len(raw)), _MAGIC)))  # a filter: copied once
     try:
         parsed = pq.ParquetFile(
             whole,
             thrift_string_size_limit=len(raw) + 1,
             thrift_container_size_limit=min(len(raw) // 4 + 16, _MOST_LIST_ENTRIES),
         )
-        found = ParquetFooter(parsed.metadata, parsed.schema_arrow)
         paths = tuple(".".join(path) for path in parsed.reader.column_paths)
+        found = ParquetFooter(parsed.metadata, parsed.schema_arrow, paths)
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, KeyError) as error:
         raise _corrupt(base_file, f"its footer cannot be read: {error}") from error
     rows = _row_group_rows(found.metadata)
     if any(count < 0 for count in rows) or sum(rows) != found.metadata.num_rows:
         raise _corrupt(base_file, f"its row groups have {rows} rows, its footer says {found.metadata.num_rows}")
-    return found, paths
+    return found
 
 
 def _key_chunks(

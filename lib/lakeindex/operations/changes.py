@@ -479,7 +479,7 @@ def _rows_of(plan: ChangesPlan, changed: ChangedRows) -> Iterator[pa.RecordBatch
         if changed.rows is not None and not _between(changed.rows, first, end):
             first = end
             continue
-        for batch in aligned_batches(source, file, group, plan.rows):
+        for batch in aligned_batches(source, file, [group], plan.rows):
             rows = batch
             instants = rows.column(COMMIT_TIME)
             if changed.rows is not None:

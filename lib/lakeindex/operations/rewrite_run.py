@@ -209,7 +209,7 @@ def _batches(store: Storage, file: BaseFile, schema: pa.Schema, most: int) -> It
     """The rows of a base file, at least so many bytes at once where there are as many."""
     source, held, size = open_base_file(store, file), [], 0
     for group in range(source.num_row_groups):
-        for rows in aligned_batches(source, file, group, schema, use_threads=False):
+        for rows in aligned_batches(source, file, [group], schema, use_threads=False):
             held.append(rows)
             size += rows.nbytes
             if size >= most:

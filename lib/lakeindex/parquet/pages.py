@@ -175,9 +175,9 @@ def read_batches(file: pq.ParquetFile, rows: int) -> Iterator[pa.RecordBatch]:
 
 
 def read_group_batches(
-    file: pq.ParquetFile, group: int, columns: Sequence[str], most_rows: int, *, use_threads: bool = True
+    file: pq.ParquetFile, groups: Sequence[int], columns: Sequence[str], most_rows: int, *, use_threads: bool = True
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of one row group, so many at once: what is decoded is never the whole of it.
+    """Rows of some row groups, so many at once: what is decoded is never the whole of a large one.
 
     Args:
         columns: top-level columns, at least one.
@@ -187,14 +187,14 @@ def read_group_batches(
     """
     names, seen = list(columns), 0
     try:
-        for batch in file.iter_batches(most_rows, row_groups=[group], columns=names, use_threads=use_threads):
+        for batch in file.iter_batches(most_rows, row_groups=list(groups), columns=names, use_threads=use_threads):
             seen += batch.num_rows
             yield batch
     except _DECODING as error:
-        raise _blamed(file, [group], names) or DamagedPagesError(_said(error)) from error
-    expected = file.metadata.row_group(group).num_rows
+        raise _blamed(file, groups, names) or DamagedPagesError(_said(error)) from error
+    expected = sum(file.metadata.row_group(group).num_rows for group in groups)
     if seen != expected:
-        raise _blamed(file, [group], names) or DamagedPagesError(f"{seen} rows came of {expected}")
+        raise _blamed(file, groups, names) or DamagedPagesError(f"{seen} rows came of {expected}")
 
 
 def _blamed(file: pq.ParquetFile, groups: Sequence[int], names: list[str] | None) -> DamagedPagesError | None:

@@ -228,7 +228,7 @@ class SampleReader:
             if self.whole or structure.shape.row_group_rows[group] <= _WHOLE_GROUP_ROWS:
                 rows = read_groups(reader, [group], self.names, use_threads=False)
             else:
-                first = next(read_group_batches(reader, group, self.names, _ROWS, use_threads=False))
+                first = next(read_group_batches(reader, [group], self.names, _ROWS, use_threads=False))
                 rows = pa.Table.from_batches([first])
             keys = plain_strings(one_array(rows.column(RECORD_KEY))) if RECORD_KEY in self.names else None
             typed = {name: self._typed(name, rows.column(name)) for name in self.names if name != RECORD_KEY}

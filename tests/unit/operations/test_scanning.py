@@ -20,9 +20,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import lakeindex
 from lakeindex.api.scan import Scan
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import TableCorruptError, UsageError
+from lakeindex.operations.rows import aligned_rows, file_reader
+from lakeindex.operations.rows import scan as operations_scan
 from lakeindex.predicates.predicate import predicate_of
 from lakeindex.write.types.avro_schema import META_COLUMNS
 from tests.builders import Row, as_hudis, batch_of, make_table
@@ -390,6 +393,64 @@ def test_a_damaged_file_is_named(tmp_path: Path):
     for read in (lambda scan: scan.to_arrow(), lambda scan: scan.to_batches().read_all()):
         with pytest.raises(TableCorruptError, match=path.name):
             read(table.scan(meta=True))
+
+
+@pytest.mark.parametrize("at_once", [7, 45, 65_536])
+def test_columns_of_no_condition_are_read_where_a_row_was_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+):
+    """In row groups of 20 rows: with batches smaller than one, of two, of all."""
+    for module in (aligned_rows, file_reader):
+        monkeypatch.setattr(module, "BATCH_ROWS", at_once)
+    rows = pa.table(
+        {
+            "id": [f"k{n:03}" for n in range(200)],
+            "ts": [1] * 200,
+            "day": ["d"] * 200,
+            "n": pa.array([(n * 7) % 200 if n % 3 else None for n in range(200)], pa.int64()),
+            "place": [{"x": n, "y": str(n)} for n in range(200)],
+            "text": [f"text {n}" * 9 for n in range(200)],
+        }
+    )
+    keys: dict[str, Any] = {"key": ["id"], "partition": ["day"], "ordering": ["ts"]}
+    table = lakeindex.create_table(tmp_path / "t", like=rows, **keys)
+    table.upsert(rows, options={"lakeindex.parquet.row.group.rows": "20"})
+    conditions = ["n < 30", "n > 190 OR place.x = 150", "n IS NULL", "n = 7", "n = 7 AND place.x = 8", "place.y = '21'"]
+    chosen: tuple[list[str] | None, ...] = (None, ["text", "n"], ["place", "text"], ["n"], ["text", "id"])
+    scans = list(itertools.product(conditions, chosen))
+
+    def found() -> list[pa.Table]:
+        whole = [table.scan(where=where, columns=columns).to_arrow() for where, columns in scans]
+        batches = [table.scan(where=where, columns=columns).to_batches().read_all() for where, columns in scans]
+        assert whole == batches
+        assert [one.num_rows for one in whole] == [table.scan(where=where).count() for where, _ in scans]
+        return whole
+
+    at_first = found()
+    for (where, columns), one in zip(scans, at_first, strict=True):
+        names = columns or rows.column_names
+        assert one.equals(rows.filter(predicate_of(where, rows.schema).expression).select(names)), where
+    monkeypatch.setattr(file_reader, "_WORTH_A_REQUEST", 0)
+    assert found() == at_first
+    (path,) = live_files(Path(table.uri))
+    metadata = pq.ParquetFile(path).metadata
+    names = [metadata.row_group(3).column(place).path_in_schema for place in range(metadata.num_columns)]
+    text = metadata.row_group(3).column(names.index("text"))
+    flip(path, text.data_page_offset + text.total_compressed_size - 20)
+    assert table.scan(where="n = 91", columns=["text"]).to_arrow()["text"].to_pylist() == ["text 13" * 9]
+    with pytest.raises(TableCorruptError, match="row group 3, column 'text'"):
+        table.scan(where="n = 90", columns=["text"]).to_arrow()
+
+
+def test_footers_are_read_in_blocks(wide: LakeTable, monkeypatch: pytest.MonkeyPatch):
+    for where in (None, "ts >= 1", "flag"):
+        scan = wide.scan(columns=["id", "name", "place"], where=where)
+        rows, count, plan = scan.to_arrow(), scan.count(), scan.explain()
+        assert plan.files_left > 2, where
+        for at_once in (1, 2, plan.files_left - 1):
+            monkeypatch.setattr(operations_scan, "_FOOTERS_AT_ONCE", at_once)
+            assert scan.to_arrow().equals(rows), (where, at_once)
+            assert scan.count() == count == rows.num_rows, (where, at_once)
 
 
 def test_an_empty_table_has_no_rows(tmp_path: Path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -62,9 +62,9 @@ def aligned_row_groups(source: pq.ParquetFile, file: BaseFile, schema: pa.Schema
 
 
 def aligned_batches(
-    source: pq.ParquetFile, file: BaseFile, group: int, schema: pa.Schema, *, use_threads: bool = True
+    source: pq.ParquetFile, file: BaseFile, groups: Sequence[int], schema: pa.Schema, *, use_threads: bool = True
 ) -> Iterator[pa.Table]:
-    """Rows of one row group, 65,536 at most at a time: what is decoded is never the whole of it.
+    """Rows of some row groups, 65,536 at most at a time: what is decoded is never the whole of a large one.
 
     Args:
         schema: columns wanted; those that the file lacks come out null.
@@ -74,7 +74,11 @@ def aligned_batches(
     """
     with blamed(file):
         names = stored_names(source, schema)
-        for batch in read_group_batches(source, group, names, BATCH_ROWS, use_threads=use_threads):
+        rows = sum(source.metadata.row_group(group).num_rows for group in groups)
+        if 0 < rows <= BATCH_ROWS:  # sooner than in batches
+            yield align(read_groups(source, groups, names, use_threads=use_threads), file, schema)
+            return
+        for batch in read_group_batches(source, groups, names, BATCH_ROWS, use_threads=use_threads):
             yield align(pa.Table.from_batches([batch]), file, schema)
 
 

@@ -10,7 +10,7 @@ not used: pyarrow does not read them, and our own row groups are small.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -20,13 +20,20 @@ import pyarrow.parquet as pq
 
 from lakeindex.bloom import BloomFilter, filter_candidates, usable_filter
 from lakeindex.files.footer_cache import FooterCache
-from lakeindex.files.footers import FileLayout, Footer, read_layout, read_parquet_footer
+from lakeindex.files.footers import FileLayout, Footer, ParquetFooter, read_layout, read_parquet_footer
 from lakeindex.files.key_columns import row_groups_for
 from lakeindex.hashing.arrow import RowNumbers, plain_strings, string_buffers
 from lakeindex.index.bloom_options import BloomOptions
 from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile
-from lakeindex.operations.rows.aligned_rows import align, aligned_batches, blamed, open_base_file, stored_names
+from lakeindex.operations.rows.aligned_rows import (
+    BATCH_ROWS,
+    align,
+    aligned_batches,
+    blamed,
+    open_base_file,
+    stored_names,
+)
 from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.pages import read_groups
 from lakeindex.storage import StoreOptions, open_storage
@@ -41,6 +48,8 @@ if TYPE_CHECKING:
     from lakeindex.write.virtual_keys import VirtualKeys
 
 _OLD_TIME_DIGITS: Final = 14
+_WORTH_A_REQUEST: Final = 1024 * 1024
+"""So many bytes of a far store take as long as a request more."""
 
 
 @dataclass
@@ -96,12 +105,21 @@ class ReadSpec:
     virtual: VirtualKeys | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """A file, and its row groups that can hold a chosen row; at least one."""
+
+    source: pq.ParquetFile
+    groups: list[int]
+
+
 @dataclass(frozen=True)
 class FileReader:
     """The chosen rows of one file.
 
     Attributes:
         rows: the keys to look for, by their numbers, ascending; None: its rows are compared with the condition only.
+        ready: the file, if it was opened before.
     """
 
     spec: ReadSpec
@@ -109,13 +127,28 @@ class FileReader:
     file: BaseFile
     rows: RowNumbers | None
     tally: Tally = field(default_factory=Tally)
+    ready: OpenFile | None = None
+
+    def opened(self) -> FileReader | None:
+        """The same with its footer read, so that only decoding is left; None: no row can be chosen.
+
+        Raises:
+            TableCorruptError: the footer cannot be read.
+        """
+        if self.rows is not None:
+            return self
+        ready = self._opened()
+        return None if ready is None else replace(self, ready=ready)
 
     def table(self, *, use_threads: bool) -> pa.Table:
         """All chosen rows at once; arguments and errors as of :meth:`tables`."""
         spec = self.spec
         if self.rows is not None or spec.predicate is not None or spec.later is not None:
             return pa.concat_tables([spec.schema.empty_table(), *self.tables(use_threads=use_threads)])
-        source, groups = self._opened()
+        opened = self._opened()
+        if opened is None:
+            return spec.schema.empty_table()
+        source, groups = opened.source, opened.groups
         # in a third of the time of batches, most of which is fresh memory
         rows = self._read(source, groups, stored_names(source, spec.inner), use_threads=use_threads)
         self.tally.row_groups_read += len(groups)
@@ -128,18 +161,17 @@ class FileReader:
         Raises:
             TableCorruptError: the file is missing or cannot be read.
         """
-        for rows in self._batches(use_threads=use_threads):
-            chosen = self._chosen(rows)
+        for chosen in self._pieces(use_threads=use_threads):
             if chosen.num_rows:
                 self.tally.rows += chosen.num_rows
                 yield chosen
 
-    def count(self) -> int:
+    def count(self, *, use_threads: bool = True) -> int:
         """How many rows are chosen; the footer tells, if all are."""
-        if self.spec.predicate is None and self.spec.later is None:
-            self.tally.files_opened += 1
-            return int(read_parquet_footer(self.storage, self.file).metadata.num_rows)
-        return sum(table.num_rows for table in self.tables())
+        if self.rows is None and self.spec.predicate is None and self.spec.later is None:
+            opened = self._opened()
+            return 0 if opened is None else int(opened.source.metadata.num_rows)
+        return sum(table.num_rows for table in self.tables(use_threads=use_threads))
 
     def by_key(self) -> Iterator[tuple[pa.Table, RowNumbers]]:
         """The rows of its keys, with the columns to read, and the numbers of their keys, by row group.
@@ -177,34 +209,95 @@ class FileReader:
             rows = spec.predicate.filter(rows)
         return rows.select(spec.schema.names)
 
-    def _batches(self, *, use_threads: bool) -> Iterator[pa.Table]:
+    def _pieces(self, *, use_threads: bool) -> Iterator[pa.Table]:
+        """The chosen rows, a piece at a time; there may be none in one."""
         if self.rows is not None:
-            yield from (rows for rows, _ in self.by_key())
+            yield from (self._chosen(rows) for rows, _ in self.by_key())
             return
-        source, groups = self._opened()
+        opened = self._opened()
+        if opened is None:
+            return
+        source, groups = opened.source, opened.groups
+        for some in _together(source.metadata, groups):
+            self.tally.row_groups_read += len(some)
+            later = self._read_later(source, some)
+            if later is not None:
+                yield from self._in_two_steps(source, some, later, use_threads=use_threads)
+                continue
+            for rows in aligned_batches(source, self.file, some, self.spec.inner, use_threads=use_threads):
+                yield self._chosen(rows)
+
+    def _read_later(self, source: pq.ParquetFile, groups: Sequence[int]) -> pa.Schema | None:
+        """The columns of which the condition asks nothing, if they are worth a look at the condition's first."""
+        predicate = self.spec.predicate
+        if predicate is None or not predicate.columns or self.spec.later is not None:
+            return None
+        names = [name for name in self.spec.schema.names if name not in predicate.columns]
+        tops, size = frozenset(names), 0
+        for group in map(source.metadata.row_group, groups):
+            chunks = map(group.column, range(group.num_columns))
+            size += sum(one.total_compressed_size for one in chunks if one.path_in_schema.partition(".")[0] in tops)
+            if size > _WORTH_A_REQUEST:
+                return pa.schema([self.spec.schema.field(name) for name in names])
+        return None
+
+    def _in_two_steps(
+        self, source: pq.ParquetFile, groups: Sequence[int], later: pa.Schema, *, use_threads: bool
+    ) -> Iterator[pa.Table]:
+        """The chosen rows of some row groups: the condition's columns are read first, the others of those groups only
+        that have a chosen row.
+        """
+        spec, masks, parts, names = self.spec, [], [], frozenset(later.names)
+        assert spec.predicate is not None
+        first = pa.schema([one for one in spec.inner if one.name not in names])
+        for rows in aligned_batches(source, self.file, groups, first, use_threads=use_threads):
+            self.tally.rows_read += rows.num_rows
+            masks.append(spec.predicate.mask(rows))
+            parts.append(rows.filter(masks[-1]))
+        found, mask, start = pa.concat_tables(parts), pa.concat_arrays(masks), 0
+        filled, chosen = [], []
         for group in groups:
-            self.tally.row_groups_read += 1
-            yield from aligned_batches(source, self.file, group, self.spec.inner, use_threads=use_threads)
+            rows_here = source.metadata.row_group(group).num_rows
+            here = mask.slice(start, rows_here)
+            start += rows_here
+            if here.true_count:
+                filled.append(group)
+                chosen.append(here)
+        if not filled:
+            return
+        mask, start, given = pa.concat_arrays(chosen), 0, 0
+        for rows in aligned_batches(source, self.file, filled, later, use_threads=use_threads):
+            rest = rows.filter(mask.slice(start, rows.num_rows))
+            start += rows.num_rows
+            columns = [
+                (rest if name in names else found.slice(given, rest.num_rows)).column(name)
+                for name in spec.schema.names
+            ]
+            given += rest.num_rows
+            yield pa.table(columns, schema=spec.schema)
 
-    def _opened(self) -> tuple[pq.ParquetFile, list[int]]:
-        """The file, and its row groups that can hold a chosen row."""
-        source = open_base_file(self.storage, self.file)
-        groups = self._groups(source)
+    def _opened(self) -> OpenFile | None:
+        if self.ready is not None:
+            return self.ready
+        footer = read_parquet_footer(self.storage, self.file)
+        groups = self._groups(footer)
         self.tally.files_opened += 1
-        self.tally.row_groups += source.metadata.num_row_groups
-        self.tally.files_read += bool(groups)
-        return source, groups
+        self.tally.row_groups += footer.metadata.num_row_groups
+        if not groups:
+            return None
+        self.tally.files_read += 1
+        return OpenFile(open_base_file(self.storage, self.file, footer.metadata), groups)
 
-    def _groups(self, source: pq.ParquetFile) -> list[int]:
+    def _groups(self, footer: ParquetFooter) -> list[int]:
         """Row groups that can hold a chosen row, by their statistics."""
-        metadata = source.metadata
+        metadata = footer.metadata
         filled = [group for group in range(metadata.num_row_groups) if metadata.row_group(group).num_rows]
         predicate = self.spec.predicate
         if predicate is None:
             return filled
         from lakeindex.operations.rows.known_bounds import FooterStatistics  # not for who reads by key
 
-        statistics = FooterStatistics(source, predicate)
+        statistics = FooterStatistics(footer, predicate)
         return [group for group in filled if predicate.may_match(statistics.of(group))]
 
     def _key_columns(self, source: pq.ParquetFile, groups: Sequence[int], layout: FileLayout) -> list[pa.Array]:
@@ -304,6 +397,21 @@ def narrowed(keys: pa.Array, asks: Sequence[FileAsk], store: Storage) -> Iterato
     for ask in asks:
         if len(wanted[ask.file.path]):
             yield ask.file, wanted[ask.file.path]
+
+
+def _together(metadata: pq.FileMetaData, groups: Sequence[int]) -> Iterator[list[int]]:
+    """The row groups, small neighbours together: as many as a batch holds."""
+    some: list[int] = []
+    rows = 0
+    for group in groups:
+        more = metadata.row_group(group).num_rows
+        if some and rows + more > BATCH_ROWS:
+            yield some
+            some, rows = [], 0
+        some.append(group)
+        rows += more
+    if some:
+        yield some
 
 
 def _keys_of(spec: ReadSpec) -> pa.Array:

@@ -19,9 +19,9 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lakeindex.errors import ObjectNotFoundError
+from lakeindex.files.footers import ParquetFooter
 from lakeindex.format.partitions import DEFAULT_PARTITION, unescape_partition_value
 from lakeindex.metadata.column_ranges import ColumnRange, ValueKind, ValueType, chunk_ends, value_kind
 from lakeindex.metadata.column_ranges import Value as StoredValue
@@ -134,12 +134,12 @@ class FooterStatistics:
     ``metadata.schema`` is not asked for: it and the metadata keep each other (:mod:`lakeindex.files.footers`).
     """
 
-    def __init__(self, file: pq.ParquetFile, predicate: Predicate) -> None:
-        self._metadata = file.metadata
+    def __init__(self, footer: ParquetFooter, predicate: Predicate) -> None:
+        self._metadata = footer.metadata
         self._predicate = predicate
-        leaves = {".".join(path): place for place, path in enumerate(file.reader.column_paths)}
+        leaves = {path: place for place, path in enumerate(footer.paths)}
         self._places = {path: leaves.get(".".join(path)) for path in predicate.paths}
-        self._fields = {path: _fields_along(file.schema_arrow, path) for path in predicate.paths}
+        self._fields = {path: _fields_along(footer.arrow_schema, path) for path in predicate.paths}
         self._absent = {
             path
             for path, place in self._places.items()

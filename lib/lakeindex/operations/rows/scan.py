@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import ClassVar, TypeAlias, TypeVar
+from typing import ClassVar, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -19,11 +19,13 @@ from lakeindex.operations.rows.plan import ScanPlan, plan_scan
 from lakeindex.operations.rows.request import ScanReport, ScanRequest
 from lakeindex.options.parse import parse_options
 from lakeindex.showing.json_result import TableResult
-from lakeindex.storage import decoded_in_parallel
+from lakeindex.storage import decoded_in_parallel, in_parallel
+from lakeindex.storage.paths import is_on_this_machine
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.tasks.runner import Runner, do_task
 
 _T = TypeVar("_T")
+_FOOTERS_AT_ONCE: Final = 16
 Step: TypeAlias = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
 
@@ -76,7 +78,7 @@ class Scanner:
 
     def count(self) -> int:
         """How many rows are chosen."""
-        return self.of_one_snapshot(lambda plan: sum(decoded_in_parallel(self.uri, FileReader.count, plan.readers())))
+        return self.of_one_snapshot(lambda plan: sum(_decoded(plan, lambda one, alone: one.count(use_threads=alone))))
 
     def explain(self, *, analyze: bool) -> ScanReport:
         """What the scan leaves out; what it reads, too, if it is to be done for that."""
@@ -105,9 +107,31 @@ class Scanner:
 
 def rows_of(plan: ScanPlan) -> pa.Table:
     """All rows of a plan, several files at a time."""
-    files = plan.readers()
-    pieces = decoded_in_parallel(plan.table.uri, lambda one: one.table(use_threads=len(files) == 1), files)
+    pieces = _decoded(plan, lambda one, alone: one.table(use_threads=alone))
     return pa.concat_tables([plan.schema.empty_table(), *pieces])
+
+
+def _decoded(plan: ScanPlan, function: Callable[[FileReader, bool], _T]) -> list[_T]:
+    """What a function makes of the files that can hold a chosen row, several at a time; it is told if one is alone.
+
+    Footers are read before: that is Python's work, and threads that decode would wait for each other with it. Few are
+    held at once, because there are filters in them.
+    """
+
+    def decoded(some: list[FileReader]) -> list[_T]:
+        is_alone = len(some) == 1
+        return decoded_in_parallel(uri, lambda one: function(one, is_alone), some)
+
+    uri, files, ready, done = plan.table.uri, plan.readers(), list[FileReader](), list[_T]()
+    for start in range(0, len(files), _FOOTERS_AT_ONCE):
+        some = files[start : start + _FOOTERS_AT_ONCE]
+        here = is_on_this_machine(uri)
+        found = [one.opened() for one in some] if here else in_parallel(uri, FileReader.opened, some)
+        ready += [one for one in found if one is not None]
+        if len(ready) >= _FOOTERS_AT_ONCE or start + _FOOTERS_AT_ONCE >= len(files):
+            done += decoded(ready)
+            ready = []
+    return done
 
 
 def batches_of(plan: ScanPlan) -> Iterator[pa.RecordBatch]:
