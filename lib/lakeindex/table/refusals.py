@@ -159,7 +159,7 @@ def _read_refusals(table: TableProperties) -> Iterator[Refusal]:
         yield (
             f"is bootstrapped from {table.bootstrap_base_path}",
             keys.BOOTSTRAP_BASE_PATH[0],
-            "its rows are spread over two files each: read it with Hudi, or bootstrap it in full",
+            "its rows are spread over two files each: `lakeindex import` the source, or bootstrap in full",
         )
 
 
