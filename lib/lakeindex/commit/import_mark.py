@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lakeindex.commit.ledger import find_batch
 from lakeindex.showing.json_values import json_of
 from lakeindex.storage import Storage
 from lakeindex.timeline import records
@@ -83,5 +82,7 @@ def incomplete(storage: Storage, timeline: Timeline) -> str | None:
     mark = load_mark(storage)
     if mark is None or mark.is_complete:
         return None
+    from lakeindex.commit.ledger import find_batch  # only where there is something to say
+
     done = sum(find_batch(storage, timeline, one.batch_id) is not None for one in mark.commits)
     return f"the import of {mark.source} is not complete: {done} of {len(mark.commits)} commits are there"

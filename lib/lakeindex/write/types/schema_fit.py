@@ -21,7 +21,6 @@ from lakeindex.errors import SchemaMismatchError, first_line
 from lakeindex.hashing.arrow import one_array
 from lakeindex.options.option import CSV_DELIMITER_OPTION, NULL_FOR_MISSING_OPTION, SCHEMA_MODE_OPTION
 from lakeindex.options.types import SchemaMode
-from lakeindex.predicates.values import as_float
 from lakeindex.write.single_columns import nulls_of, without_hidden_nulls
 from lakeindex.write.types.avro_schema import (
     CHANGE_TYPE,
@@ -219,6 +218,8 @@ def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     given = column.type
     if given == field.type:
         return column
+    from lakeindex.predicates.values import as_float  # not for who only looks at a table
+
     problem = type_problem(storable_type(given), field.type)
     if problem is not None:
         raise _does_not_fit(given, field, problem)
