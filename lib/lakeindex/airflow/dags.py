@@ -431,6 +431,12 @@ def maintenance_dag(folder: Path, root: Path, *, schedule: str | None = None, at
                 title="Cluster",
                 description="Put small and overlapping base files together and sort their rows by key",
             ),
+            "repair": Param(
+                False,
+                type="boolean",
+                title="Repair",
+                description="Mend what changes no row: partition metadata, files of nobody, what dead writers left",
+            ),
         },
         max_active_runs=1,
         default_args={"owner": "lakeindex", "max_active_tis_per_dagrun": at_once, **RETRIES},
@@ -447,7 +453,7 @@ def maintenance_dag(folder: Path, root: Path, *, schedule: str | None = None, at
         @task(multiple_outputs=False, map_index_template="{{ task.op_kwargs['table'] }}")
         def step(table: str, name: str, **context: Any) -> dict[str, Any]:
             """One step for one table."""
-            if name in ("check", "cluster") and not context["params"].get(name):
+            if name in ("check", "cluster", "repair") and not context["params"].get(name):
                 raise AirflowSkipException("the form does not ask for it")
             with reporting_failures(context):
                 return take_step(folder / f"{table}.yaml", root, name)
@@ -455,8 +461,9 @@ def maintenance_dag(folder: Path, root: Path, *, schedule: str | None = None, at
         @task_group(group_id="table")
         def maintain_one(table: str) -> None:
             """One table."""
-            in_turn = ("settle", "savepoint", "cluster", "clean", "metadata", "archive")
-            held = {"clean": TriggerRule.NONE_FAILED}  # clustering, of which the form does not ask, is skipped
+            in_turn = ("settle", "repair", "savepoint", "cluster", "clean", "metadata", "archive")
+            # the steps before them, of which the form does not ask, are skipped
+            held = dict.fromkeys(("savepoint", "clean"), TriggerRule.NONE_FAILED)
             taken = {
                 name: step.override(task_id=name, trigger_rule=held.get(name, TriggerRule.ALL_SUCCESS))(
                     table=table, name=name

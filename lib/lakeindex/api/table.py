@@ -555,7 +555,8 @@ class LakeTable(TableOperations):
         ['settle', 'savepoint', 'clean', 'metadata', 'archive', 'compact', 'cache', 'runs', 'sync']
 
         Args:
-            steps: only these; default: all but ``cluster``, which may rewrite much, and ``check``, which reads all.
+            steps: only these; default: all but ``repair``, which takes files out of the table, ``cluster``, which may
+                rewrite much, and ``check``, which reads all.
             options: ``hoodie.*`` and ``lakeindex.*`` options.
             checkpoints: root of the run folders; by default ``<table>.lakeindex`` beside the table.
         """

@@ -1,5 +1,5 @@
-"""What a table needs beside upserts, step by step: settle dead writers, keep a commit, cluster, clean, compact the
-metadata table and archive its timeline, archive, compact the index, mend the cache, drop the folders of dead runs,
+"""What a table needs beside upserts, step by step: settle dead writers, repair, keep a commit, cluster, clean, compact
+the metadata table and archive its timeline, archive, compact the index, mend the cache, drop the folders of dead runs,
 sync catalogs, check.
 """
 
@@ -21,8 +21,10 @@ from lakeindex.files.footers import read_footer
 from lakeindex.index.registry import built_index_for, index_for
 from lakeindex.operations.check import check_table
 from lakeindex.operations.cluster import cluster_table
-from lakeindex.operations.cluster_plan import Asked
+from lakeindex.operations.cluster_plan import Asked as AskedOfClustering
 from lakeindex.operations.index import compact_index
+from lakeindex.operations.repair import Asked, no_keys, repair_table
+from lakeindex.operations.repair_plan import UNATTENDED
 from lakeindex.operations.restore import savepoint_create, savepoint_delete, savepoint_list
 from lakeindex.operations.table_services import archive, clean
 from lakeindex.options.parse import parse_options
@@ -42,6 +44,7 @@ class MaintenanceStep(StrEnum):
     """A step of maintenance, in the order in which they are taken."""
 
     SETTLE = "settle"
+    REPAIR = "repair"
     SAVEPOINT = "savepoint"
     CLUSTER = "cluster"
     CLEAN = "clean"
@@ -100,9 +103,10 @@ _ROOT_STEPS: Final = frozenset({MaintenanceStep.COMPACT, MaintenanceStep.RUNS})
 """They write or delete below the checkpoints' root."""
 
 STEPS: Final = tuple(MaintenanceStep)
-UNASKED: Final = tuple(one for one in STEPS if one not in (MaintenanceStep.CLUSTER, MaintenanceStep.CHECK))
-"""The steps that are taken if none is named: all but clustering, which may rewrite much, and the check, which reads the
-whole table.
+_ASKED: Final = (MaintenanceStep.REPAIR, MaintenanceStep.CLUSTER, MaintenanceStep.CHECK)
+UNASKED: Final = tuple(one for one in STEPS if one not in _ASKED)
+"""The steps that are taken if none is named: all but the repair, which takes files out of the table, clustering, which
+may rewrite much, and the check, which reads the whole table.
 """
 
 
@@ -176,11 +180,21 @@ def _settle(work: _Work) -> _Done:
     return counts, "; ".join((*notes, *left)) or None
 
 
+def _repair(work: _Work) -> _Done:
+    """What changes no row: nobody has to look at the plan first."""
+    config, asked = parse_options(work.options), Asked(tuple(sorted(UNATTENDED)), apply=True)
+    done = repair_table(work.table.uri, work.runner, no_keys, asked, config)
+    counts = {kind.value: sum(one.kind is kind for one in done.mends) for kind in sorted(UNATTENDED)}
+    kept = f"what was there before is in {done.kept}" if done.kept else None
+    left = f"not mended: {done.unmended[0].found} ({done.unmended[0].why})" if done.unmended else None
+    return counts, "; ".join(one for one in (kept, left) if one) or None
+
+
 def _cluster(work: _Work) -> _Done:
     if not work.table.properties.populate_meta_fields:
         return {"files": 0, "bytes": 0}, "rows of the table do not store their keys: it is not clustered"
     config = parse_options(work.options)
-    done = cluster_table(work.table.uri, work.runner, Asked(by_thresholds=True), config=config)
+    done = cluster_table(work.table.uri, work.runner, AskedOfClustering(by_thresholds=True), config=config)
     return {"files": done.files_before, "bytes": done.bytes_before}, "; ".join(done.notes) or None
 
 
@@ -291,6 +305,7 @@ def _check(work: _Work) -> _Done:
 
 _WORK: Final[dict[MaintenanceStep, Callable[[_Work], _Done]]] = {
     MaintenanceStep.SETTLE: _settle,
+    MaintenanceStep.REPAIR: _repair,
     MaintenanceStep.SAVEPOINT: _keep_newest,
     MaintenanceStep.CLUSTER: _cluster,
     MaintenanceStep.CLEAN: _clean,

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from lakeindex.commit.recovery import maintaining
 from lakeindex.commit.services.metadata_service import build_metadata_table, drop_metadata_table
-from lakeindex.errors import OptionError
+from lakeindex.errors import InvariantError, OptionError
 from lakeindex.format.file_names import crc_path
 from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import WriteContext
@@ -54,6 +54,11 @@ class RepairKeys(Protocol):
     """Keeps one row of every key that is stored more than once."""
 
     def __call__(self, *, dry_run: bool) -> KeysRepaired: ...
+
+
+def no_keys(*, dry_run: bool) -> KeysRepaired:
+    """Of who does not ask for keys."""
+    raise InvariantError("keys were not asked for", culprit=f"dry_run={dry_run}", hint="report this")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from lakeindex.commit.write_session import (
     RunIdentity,
     begin_write,
 )
-from lakeindex.conductor.open_for_write import open_for_write, retry_on_conflict
+from lakeindex.conductor.open_for_write import retry_on_conflict
 from lakeindex.errors import MOVED_ERRORS, InvariantError, LakeIndexError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footers import parse_shape
@@ -47,6 +47,8 @@ from lakeindex.parquet.mend_footer import mended_files
 from lakeindex.parquet.pages import open_pages
 from lakeindex.parquet.verify_pages import verify_pages
 from lakeindex.run.checkpoints import digest_of_text
+from lakeindex.run.spec import BoundTable
+from lakeindex.run.table_facts import bind_for_write, facts_of
 from lakeindex.stages.merge_write.file_slices import new_file_stat
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
@@ -137,18 +139,31 @@ class Damage:
         return self.live is None or self.live.path != self.file.path
 
 
-def footer_found(storage: Storage, file: BaseFile, written: WrittenSlice | None) -> bytes | None:
+def footer_found(
+    storage: Storage, file: BaseFile, written: WrittenSlice | None, before: bytes | None = None
+) -> bytes | None:
     """The whole file with its footer as it was; None if it is whole, or if nothing, or more than one thing, agrees.
 
     What agrees: the checksum that the commit says of it, or its own; its rows, as the commit says; every page.
+
+    Args:
+        before: what a repair that was cut short has kept of it: what is there may be torn.
     """
-    data = storage.read(file.path)
+    now = storage.read(file.path)
+    for data in (now,) if before is None else (now, before):
+        found = _footer_in(data, file, written)
+        if found is not None and found != now:
+            return found
+    return None
+
+
+def _footer_in(data: bytes, file: BaseFile, written: WrittenSlice | None) -> bytes | None:
     if written is not None and written.stat.file_size_bytes not in (0, len(data)):
         return None
     found = [
         one for one in mended_files(data, None if written is None else written.digest) if _agrees(one, file, written)
     ]
-    return found[0] if len(found) == 1 and found[0] != data else None
+    return found[0] if len(found) == 1 else None
 
 
 def _agrees(data: bytes, file: BaseFile, written: WrittenSlice | None) -> bool:
@@ -312,7 +327,7 @@ class NewSlices:
         Raises:
             ConflictError: other writers are in the way for good; nothing was published.
         """
-        opened = open_for_write(self.uri, self.config)
+        opened = self._opened(damages)
         names = sorted(one.file.path for one in damages)
         asked = digest_of_text(*names, opened.snapshot.instant_time or "")
         identity = RunIdentity(f"repair {asked}", f"repair {asked}", asked)
@@ -349,6 +364,20 @@ class NewSlices:
         finally:
             session.close()
         return found, instant, session.notes
+
+    def _opened(self, damages: Sequence[Damage]) -> BoundTable:
+        """The table bound for writing; how keys are spelled is compared with rows that can be read."""
+        table = Table.at(self.uri)
+        table.check_writable(self.config)
+
+        def on(_: Snapshot) -> BoundTable:
+            snapshot = table.listed_snapshot()
+            snapshot.timeline.check_known()
+            sound = snapshot.without(one.file for one in damages if not one.lost)
+            bound = bind_for_write(table, sound, self.config)
+            return BoundTable(bound, snapshot, facts_of(bound, snapshot, self.config))
+
+        return retry_on_conflict(table, self.config, on)
 
 
 def _place(one: Damage) -> Place:

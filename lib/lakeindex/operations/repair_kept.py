@@ -70,6 +70,13 @@ class Kept:
         """Keep objects of the table as they are; one that is not there needs no keeping."""
         in_parallel(self.uri, self._copy, paths)
 
+    def read(self, path: str) -> bytes | None:
+        """What is kept of an object of the table; None if nothing is."""
+        try:
+            return storage_at(self.uri).read(path)
+        except ObjectNotFoundError:
+            return None
+
     def put(self, path: str, data: bytes) -> None:
         """Put an object there, for good."""
         store = storage_at(self.uri)
@@ -87,6 +94,8 @@ class Kept:
         records.remove(self.table, [NOTE])
 
     def _copy(self, path: str) -> None:
+        if self.read(path) is not None:
+            return  # a repair that was cut short has kept it: what is there since may be torn
         try:
             data = self.table.read(path)
         except ObjectNotFoundError:

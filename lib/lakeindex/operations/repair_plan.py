@@ -247,10 +247,10 @@ class Findings:
         left: list[tuple[BaseFile, Violation]] = []
         for path, one in sorted(self._broken_files.items()):
             file = self._listed.get(path)
-            mended = None if file is None else footer_found(self._storage, file, written.get(path))
+            mended = self.footer(path)
             if file is not None and mended is not None:
-                done = f"{sum(a != b for a, b in zip(mended, self._storage.read(path), strict=True)):,} bytes of it are"
-                yield Mend(MendKind.FOOTER, path, one.message, f"{done} as they were: checksums, rows and pages agree")
+                done = "its bytes are as they were: checksums, rows and pages agree"
+                yield Mend(MendKind.FOOTER, path, one.message, done)
                 continue
             named = file or parse_base_path(path)
             why = "it is no base file" if named is None else self._why_not(named)
@@ -323,7 +323,9 @@ class Findings:
         """A file with its footer as it was, if that can still be found."""
         written = {one.file.path: one for one in self._written}
         file = self._listed.get(path)
-        return None if file is None else footer_found(self._storage, file, written.get(path))
+        before = Kept.unfinished(self._storage)
+        kept = None if before is None else before.read(path)
+        return None if file is None else footer_found(self._storage, file, written.get(path), kept)
 
     def _metadata(self) -> Iterator[Mend | Unmended]:
         """The metadata table is made anew as a whole: what says one thing wrongly is no evidence for the rest."""

@@ -23,6 +23,7 @@ from lakeindex.metadata.metadata_table import GROUP_PREFIXES, METADATA_ROOT
 from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.metadata_upkeep.switch import METADATA_FOLDERS
 from lakeindex.model import InstantState, MergeMode
+from lakeindex.operations.check_violations import is_damage
 from lakeindex.operations.metadata import find_faults, find_index_faults
 from lakeindex.operations.repair_kept import Kept
 from lakeindex.options.option import TABLE_VERSION_OPTION
@@ -384,6 +385,8 @@ class _Rebuilding:
             snapshot = table.listed_snapshot()
             view, files = MetadataView.load(metadata, snapshot.timeline), committed_files(snapshot)
             wrong = next(iter([*find_faults(view, files), *find_index_faults(view, snapshot, files)]), None)
-        except LakeIndexError:
+        except LakeIndexError as error:
+            if not is_damage(error):
+                raise
             return (), (anew,)
         return (partitions, ()) if wrong is None else ((), (anew,))

@@ -300,3 +300,16 @@ def test_commands(tmp_path: Path) -> None:
     assert run.invoke(main, ["repair", "discard", table.uri, "--repair", "other"]).exit_code == 2
     assert run.invoke(main, ["repair", "discard", table.uri, "--repair", name]).exit_code == 0
     assert not list(Path(f"{table.uri}.repaired").rglob("*.json"))
+
+
+def test_maintenance_does_what_changes_no_row(tmp_path: Path) -> None:
+    table = table_of_two(tmp_path)
+    (root(table) / "x/.hoodie_partition_metadata").unlink()
+    stray = as_nobodys(live_of(table, "z"))
+    inserted(table, [Row("b", "y", 3, "copy")])
+    (done,) = table.maintain(["repair"]).steps
+    assert {kind: count for kind, count in done.counts.items() if count} == {"partition": 1, "stray": 1}
+    assert not stray.exists()
+    assert [kind for kind, _ in told(table.repair().mends)] == ["keys"], "rows are left to who looks at the plan"
+    assert not table.maintain(["repair"]).steps[0].changed
+    assert "repair" not in [one.step for one in table.maintain().steps]

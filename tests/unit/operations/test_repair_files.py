@@ -14,8 +14,9 @@ from lakeindex.operations.repair import RepairSummary
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner
-from tests.builders import Row, batch_of, content_of, make_table
+from tests.builders import Row, as_hudis, batch_of, content_of, make_table
 from tests.golden import made_once
+from tests.stored_indexes import inserted
 from tests.unit.operations.test_repair import FIRST, SECOND, is_whole, live_of, root, table_of_two, told
 
 pytestmark = pytest.mark.usefixtures("time_leaps")
@@ -196,6 +197,24 @@ def test_a_file_that_is_cut_off_is_as_good_as_lost(tmp_path: Path) -> None:
     adds_up(done, table)
     assert table.metadata_verify().ok
     is_whole(table)
+
+
+def test_a_damaged_file_of_another_writer(tmp_path: Path) -> None:
+    """How its keys are spelled was never compared with our own: that is done with what can be read."""
+    for is_bound in (True, False):
+        table = table_of_two(tmp_path / str(is_bound), "6")
+        inserted(table, [Row("n", "x", 3, "n")])
+        file = max((root(table) / "x").glob("*.parquet"), key=lambda one: one.stat().st_mtime_ns)
+        data = bytearray(file.read_bytes())
+        data[-300:-9] = bytes(291)
+        file.write_bytes(bytes(data))
+        if not is_bound:
+            as_hudis(table)
+        done = table.repair(apply=True)
+        assert [kind for kind, _ in told(done.mends)] == ["file"], done.unmended
+        adds_up(done, table)
+        table.upsert(batch_of([Row("n", "x", 3, "n")]), options={"hoodie.index.type": "BLOOM"})
+        assert table.check().ok
 
 
 def test_a_lost_file_whose_commit_was_archived(tmp_path: Path) -> None:

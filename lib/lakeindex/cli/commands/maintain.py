@@ -78,8 +78,8 @@ def archive(
 @click.option(
     "--steps",
     metavar="STEP[,STEP]",
-    help="Only these: settle, savepoint, cluster, clean, metadata, archive, compact, cache, runs, sync, "
-    "check.  [default: all but cluster and check]",
+    help="Only these: settle, repair, savepoint, cluster, clean, metadata, archive, compact, cache, runs, sync, "
+    "check.  [default: all but repair, cluster and check]",
 )
 @click.option(
     "--checkpoints", metavar="DIR", help="Folder for working data; default: TABLE.lakeindex beside the table."
@@ -88,8 +88,8 @@ def archive(
 @json_option
 def maintain(table: str, steps: str | None, checkpoints: str | None, options: tuple[str, ...], as_json: bool) -> None:
     """Do all maintenance: settle what dead writers left, keep a commit (if asked), clean, compact the metadata table,
-    archive, compact a stored index, fill the footer cache, drop dead runs, sync the catalogs of lakeindex.sync; cluster
-    and check on request.
+    archive, compact a stored index, fill the footer cache, drop dead runs, sync the catalogs of lakeindex.sync; repair,
+    cluster and check on request.
 
     A failed step ends the command; the steps before it remain done.
     """
