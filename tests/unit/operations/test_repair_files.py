@@ -199,6 +199,21 @@ def test_a_file_that_is_cut_off_is_as_good_as_lost(tmp_path: Path) -> None:
     is_whole(table)
 
 
+def test_the_record_index_follows_where_the_metadata_table_is_right_of_files(tmp_path: Path) -> None:
+    """Of a file that is there, and has the size that it had, the metadata table says nothing wrong: its keys may be lost."""
+    table = table_of_two(tmp_path, "9", ("files", "record_index"), "RECORD_INDEX")
+    file = live_of(table, "x")
+    data = bytearray(file.read_bytes())
+    data[-300:-9] = bytes(291)
+    file.write_bytes(bytes(data))
+    done = table.repair(apply=True)
+    assert [kind for kind, _ in told(done.mends)] == ["metadata", "file"]
+    assert (done.files[0].lost, done.files[0].keys) == (False, ("g",))
+    assert table.metadata_verify().ok
+    assert table.upsert(batch_of([Row("g", "x", 9, "again")]), batch_id="again").inserts == 1
+    is_whole(table)
+
+
 def test_a_damaged_file_of_another_writer(tmp_path: Path) -> None:
     """How its keys are spelled was never compared with our own: that is done with what can be read."""
     for is_bound in (True, False):
