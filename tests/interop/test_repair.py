@@ -59,13 +59,10 @@ def test_lost_properties(story: Story) -> None:
     table = lakeindex.open_table(str(story.path))
     said = table.properties
     (story.path / ".hoodie/hoodie.properties").unlink()
-    key, partition, ordering = (
-        said[name].split(",")
-        for name in ("hoodie.table.recordkey.fields", "hoodie.table.partition.fields", "hoodie.table.precombine.field")
-        if name in said
-    )
+    ordered = said.get("hoodie.table.ordering.fields") or said["hoodie.table.precombine.field"]
+    key, partition = (said[f"hoodie.table.{name}.fields"].split(",") for name in ("recordkey", "partition"))
     options = {"hoodie.write.table.version": said["hoodie.table.version"]}
-    done = table.repair_properties(key=key, partition=partition, ordering=ordering, options=options, apply=True)
+    done = table.repair_properties(key=key, partition=partition, ordering=ordered, options=options, apply=True)
     assert set(done.entries) | {"hoodie.table.create.schema"} >= set(said)
     _by_turns(story)
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from lakeindex.commit.recovery import maintaining
 from lakeindex.commit.services.metadata_service import build_metadata_table, drop_metadata_table
-from lakeindex.errors import InvariantError, OptionError
+from lakeindex.errors import InvariantError, MetadataTableError, OptionError, TableCorruptError
 from lakeindex.format.file_names import crc_path
 from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import WriteContext
@@ -153,9 +153,9 @@ def repair_table(
     summary = repair.planned(found)
     if asked.apply and found.mends:
         repair.table.check_writable(repair.config)
-        summary = repair.apply(found, summary, repair_keys)
-    elif found.of(MendKind.KEYS) and not found.of(MendKind.STRAY):  # a stray may be the other holder of each
-        summary = without_doubled(summary, repair_keys(dry_run=True))
+        summary = repair.apply(repair.settled(found), repair_keys)
+    elif found.of(MendKind.KEYS) and not (found.of(MendKind.STRAY) or found.damages):
+        summary = without_doubled(summary, repair_keys(dry_run=True))  # else those may be the other holders
     return replace(summary, seconds=round(time.perf_counter() - started, 4))
 
 
@@ -205,7 +205,25 @@ class _Repair:
             seconds=0.0,
         )
 
-    def apply(self, found: Found, summary: RepairSummary, repair_keys: RepairKeys) -> RepairSummary:
+    def settled(self, found: Found) -> Found:
+        """What is to be mended once what dead writers left is settled: a repair of before may have been decided."""
+        try:
+            with maintaining(self.table, "repair", self.config, force=self.force, host=self.host):
+                pass
+        except (TableCorruptError, MetadataTableError):
+            return found  # what is damaged is mended first
+        return self._again(found, self.table)
+
+    def _again(self, found: Found, table: Table) -> Found:
+        """What is to be mended now, if writes were completed or taken back since."""
+        if table.load_timeline().completed_write_times == found.writes:
+            return found
+        now = replace(self, table=table).find()
+        return replace(now, mends=(*found.of(MendKind.PENDING), *now.mends))
+
+    def apply(self, found: Found, repair_keys: RepairKeys) -> RepairSummary:
+        """Do it, in the order of the kinds."""
+        summary = self.planned(found)
         anew = any(one.culprit != NOTE for one in found.of(MendKind.METADATA))
         partitions = self.table.properties.metadata_partitions if anew else ()
         kept = Kept.begin(self.table, self.host, partitions, summary.to_json())
@@ -219,6 +237,9 @@ class _Repair:
                 lock.check()
                 self._put_footer(one, kept, table)
             notes = tuple(context.notes)
+        now = self._again(found, table)
+        if now is not found:
+            found, summary = now, self.planned(now)
         if found.damages:
             instant, more = self._publish(found, kept)
             summary, notes = replace(summary, instant=instant), notes + more

@@ -112,12 +112,14 @@ class Found:
 
     Attributes:
         rows: of the table.
+        writes: that were completed.
         damages: of files whose file groups get a new slice, with what that has.
     """
 
     mends: tuple[Mend, ...]
     unmended: tuple[Unmended, ...]
     rows: int
+    writes: frozenset[str]
     damages: tuple[tuple[Damage, Salvage], ...] = ()
 
     def of(self, *kinds: MendKind) -> tuple[Mend, ...]:
@@ -157,6 +159,7 @@ class Findings:
             tuple(sorted(mends.values(), key=lambda one: (order.index(one.kind), one.culprit))),
             tuple(unmended.values()),
             self.rows(),
+            self._timeline.completed_write_times,
             tuple(self._damages),
         )
 
