@@ -410,6 +410,14 @@ the table's `options`.
 """
 
 
+_ASKED = {
+    "check": "Read every table completely and check its invariants",
+    "cluster": "Put small and overlapping base files together and sort their rows by key",
+    "repair": "Mend what changes no row: partition metadata, files of nobody, what dead writers left",
+}
+"""Steps that are skipped unless the form asks for them, and what it says of each."""
+
+
 def maintenance_dag(folder: Path, root: Path, *, schedule: str | None = None, at_once: int = 2) -> DAG:
     """The DAG.
 
@@ -422,21 +430,10 @@ def maintenance_dag(folder: Path, root: Path, *, schedule: str | None = None, at
         schedule=schedule,
         params={
             "tables": tables_param("all"),
-            "check": Param(
-                False, type="boolean", title="Check", description="Read every table completely and check its invariants"
-            ),
-            "cluster": Param(
-                False,
-                type="boolean",
-                title="Cluster",
-                description="Put small and overlapping base files together and sort their rows by key",
-            ),
-            "repair": Param(
-                False,
-                type="boolean",
-                title="Repair",
-                description="Mend what changes no row: partition metadata, files of nobody, what dead writers left",
-            ),
+            **{
+                name: Param(False, type="boolean", title=name.title(), description=text)
+                for name, text in _ASKED.items()
+            },
         },
         max_active_runs=1,
         default_args={"owner": "lakeindex", "max_active_tis_per_dagrun": at_once, **RETRIES},
@@ -453,7 +450,7 @@ def maintenance_dag(folder: Path, root: Path, *, schedule: str | None = None, at
         @task(multiple_outputs=False, map_index_template="{{ task.op_kwargs['table'] }}")
         def step(table: str, name: str, **context: Any) -> dict[str, Any]:
             """One step for one table."""
-            if name in ("check", "cluster", "repair") and not context["params"].get(name):
+            if name in _ASKED and not context["params"].get(name):
                 raise AirflowSkipException("the form does not ask for it")
             with reporting_failures(context):
                 return take_step(folder / f"{table}.yaml", root, name)
