@@ -395,6 +395,7 @@ _MAINTENANCE_DOC: Final = """\
 |---|---|
 | `find_tables` | lists the files of `conf/tables`, or those that the form names |
 | `table.settle` | finishes or rolls back what dead writers left |
+| `table.repair` | mends what changes no row, if the form says so |
 | `table.cluster` | puts small and overlapping base files together, if the form says so |
 | `table.clean` | deletes base files that none of the last commits needs |
 | `table.archive` | takes old instants off the timeline, after sweeping strays |
