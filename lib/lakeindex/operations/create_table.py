@@ -142,7 +142,10 @@ def create_or_find(
     fields = {name: value for name, value in arguments.items() if name != "metadata"}
     spec, columns = _spec_of(uri, given, **fields)  # type: ignore[arg-type] # a dict of typed arguments
     check_same_table(table, spec, columns, named)
-    return _created(table, columns, table.properties.metadata_partitions, existed=True)
+    # One of ours, without rows: who made it may have been killed before its metadata table.
+    if table.binding is not None and not table.load_timeline().completed_writes:
+        _make_metadata_table(table, spec, wanted=arguments.get("metadata"))
+    return _created(table, columns, table.reload().properties.metadata_partitions, existed=True)
 
 
 def create_empty(
@@ -157,7 +160,8 @@ def create_empty(
 ) -> CreatedTable:
     """Make an empty table.
 
-    Its metadata table is made after it: a kill between both leaves a table without one.
+    Its metadata table is made after it: a kill between both leaves a table without one, which
+    :func:`create_or_find` makes then.
 
     Args:
         uri: its folder; the last element of its path is its name.
@@ -304,7 +308,7 @@ def _created(table: Table, columns: pa.Schema, metadata: tuple[str, ...], *, exi
 
 
 def _make_metadata_table(table: Table, spec: CreateSpec, *, wanted: bool | None) -> tuple[str, ...]:
-    """Make the metadata table of a new table, if it is to have one; its partitions.
+    """Make what is missing of the metadata table of a new table, if it is to have one; what was made.
 
     A partitioned record index is made only for who asks for a metadata table, and in the place of statistics: Hudi 1.2
     fails to write to a table that has both.
@@ -317,7 +321,10 @@ def _make_metadata_table(table: Table, spec: CreateSpec, *, wanted: bool | None)
         partitions = (*partitions, RECORD_INDEX)
     elif index_type is IndexType.RECORD_LEVEL_INDEX and wanted and table.properties.layout != LAYOUT_1:
         partitions = (FILES, RECORD_INDEX)
-    return build_metadata_table(table, WriteConfig(version10=spec.config.version10), partitions).partitions
+    missing = [name for name in partitions if name not in table.properties.metadata_partitions]
+    if not missing:
+        return ()
+    return build_metadata_table(table, WriteConfig(version10=spec.config.version10), missing).partitions
 
 
 def _check_fields(spec: CreateSpec, columns: pa.Schema) -> None:
