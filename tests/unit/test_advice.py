@@ -19,6 +19,7 @@ import click
 
 import lakeindex
 from lakeindex.cli import main
+from lakeindex.cli.commands.repair import WithDefault
 from lakeindex.options.option_table import BY_KEY, CREATE_BY_KEY
 from lakeindex.options.parse import NOTED_OPTIONS, REFUSED_OPTIONS
 from lakeindex.table.property_keys import INVENTORY
@@ -85,9 +86,9 @@ def _leaf(words: list[str]) -> tuple[click.Command, list[str]]:
     command: click.Command = main
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         inner = command.get_command(click.Context(command), words[0])
-        if inner is None:
+        if inner is None and not isinstance(command, WithDefault):
             raise click.UsageError(f"no command {words[0]!r}")
-        command, words = inner, words[1:]
+        command, words = (command.default, words) if inner is None else (inner, words[1:])
     return command, words
 
 

@@ -104,7 +104,7 @@ class RunSpec:
     chosen: ChosenRows | None = None
     merge: MergeFunction | None = None
     feed: Feed | None = None
-    constants: Mapping[str, Constants] = field(default_factory=dict)
+    constants: Mapping[str, Constants] = field(default_factory=dict, hash=False)
 
     @property
     def merge_function(self) -> MergeFunction | None:

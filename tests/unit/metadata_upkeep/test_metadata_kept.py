@@ -21,7 +21,7 @@ from lakeindex.metadata_upkeep.keeping import compact_if_due, compact_metadata, 
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
-from lakeindex.timeline.avro_instants import format_clean_plan, parse_clean_plan
+from lakeindex.timeline.avro_instants import RestorePlan, format_clean_plan, format_restore_plan, parse_clean_plan
 from lakeindex.timeline.verdicts import Outcome, Verdict, overrule
 from tests.model.world import CONFIG, check_metadata, file_id
 from tests.unit.commit.protocol_support import BATCH, OTHER, Batch, KilledError, World
@@ -250,7 +250,9 @@ def test_the_metadata_table_is_compacted_beside_nothing_that_is_pending(kept: Wo
         for states in ((requested,), (requested, InstantState.INFLIGHT)):
             kept.store.restore(before)
             for state in states:
-                kept.store.write(layout.path(Instant(time, action, state)), b"")
+                is_plan = (action, state) == (names.RESTORE, requested)
+                content = format_restore_plan(RestorePlan("20260101000000000")) if is_plan else b""
+                kept.store.write(layout.path(Instant(time, action, state)), content)
             if action in pending[-2:]:  # holds nothing up before its delta commit is there
                 delta_commit.write(view, delta_commit.prepare(view, time, change_of_files({"p": {}})), time)
             assert compact_metadata(context_of(kept)) is None, (action, states)
