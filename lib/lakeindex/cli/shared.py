@@ -150,6 +150,20 @@ def _located(_context: click.Context, _param: click.Parameter, place: str | None
     return located(place)
 
 
+def checkpoints_option(function: _F) -> _F:
+    return click.option(
+        "--checkpoints", metavar="DIR", help="Root of the run folders; default: TABLE.lakeindex beside the table."
+    )(function)
+
+
+def memory_option(function: _F) -> _F:
+    return click.option(
+        "--memory",
+        metavar="SIZE",
+        help="Memory that the tasks of a process hold together, e.g. 2g; short for -o lakeindex.memory=SIZE.",
+    )(function)
+
+
 def json_option(function: _F) -> _F:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, also on failure.")(
         function

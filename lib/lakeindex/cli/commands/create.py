@@ -7,8 +7,11 @@ import json
 import click
 
 from lakeindex.cli.shared import (
+    checkpoints_option,
+    given_options,
     is_terminal,
     json_option,
+    memory_option,
     pairs_option,
     parse_pairs,
     progress,
@@ -24,6 +27,18 @@ from lakeindex.options.option_table import BY_KEY, CREATE_BY_KEY, CREATE_OPTIONS
 from lakeindex.options.parse import parse_create_options
 from lakeindex.showing.facts import show_options
 
+_key = click.option("--key", "keys", required=True, metavar="F[,F]", help="Columns of the record key.")
+_of_new_tables = given_options(
+    click.option("--ordering", metavar="F[,F]", help="Columns that say which version of a row is newer."),
+    short_option("--table-version", TABLE_VERSION_OPTION, TABLE_VERSIONS, "Version of the table"),
+    click.option(
+        "--metadata/--no-metadata",
+        default=None,
+        help="Make Hudi's metadata table, too, or not. Default: from version 8 on, as Hudi 1.x does.",
+    ),
+    short_option("--index", INDEX_OPTION, IndexType, "Index type"),
+)
+
 
 @click.command()
 @table_argument
@@ -33,21 +48,14 @@ from lakeindex.showing.facts import show_options
     metavar="FILE|DDL",
     help="Parquet, CSV or JSON file with the table's columns, or the columns as text: 'id STRING, at TIMESTAMP'.",
 )
-@click.option("--key", "keys", required=True, metavar="F[,F]", help="Columns of the record key.")
+@_key
 @click.option(
     "--partition",
     "partitions",
     metavar="F[,F]",
     help="Columns of the partition path; of a date or timestamp also by year, month, day or hour: F:month.",
 )
-@click.option("--ordering", metavar="F[,F]", help="Columns that say which version of a row is newer.")
-@short_option("--table-version", TABLE_VERSION_OPTION, TABLE_VERSIONS, "Version of the table")
-@click.option(
-    "--metadata/--no-metadata",
-    default=None,
-    help="Make Hudi's metadata table, too, or not. Default: from version 8 on, as Hudi 1.x does.",
-)
-@short_option("--index", INDEX_OPTION, IndexType, "Index type")
+@_of_new_tables
 @click.option(
     "--exists",
     type=click.Choice(["error", "ok"]),
@@ -95,25 +103,14 @@ def create(  # noqa: PLR0913 - the command's options
 @click.command("import")
 @click.argument("source", metavar="SOURCE")
 @table_argument
-@click.option("--key", "keys", required=True, metavar="F[,F]", help="Columns of the record key.")
+@_key
 @click.option(
     "--partition",
     "partitions",
     metavar="F[,F]",
     help="Columns of the partition path, as of create; default: those that divide the source; '' for none.",
 )
-@click.option(
-    "--ordering",
-    metavar="F[,F]",
-    help="Columns that say which version of a row is newer.",
-)
-@short_option("--table-version", TABLE_VERSION_OPTION, TABLE_VERSIONS, "Version of the table")
-@click.option(
-    "--metadata/--no-metadata",
-    default=None,
-    help="Make Hudi's metadata table, too, or not. Default: from version 8 on, as Hudi 1.x does.",
-)
-@short_option("--index", INDEX_OPTION, IndexType, "Index type")
+@_of_new_tables
 @click.option(
     "--like", metavar="FILE|DDL", help="The columns and their types, as of create, instead of those of the files."
 )
@@ -124,14 +121,8 @@ def create(  # noqa: PLR0913 - the command's options
     metavar="BYTES",
     help="Bytes of the source that are committed together, about.  [default: 16 GiB]",
 )
-@click.option(
-    "--memory",
-    metavar="SIZE",
-    help="Memory that the tasks of a process hold together, e.g. 2g; short for -o lakeindex.memory=SIZE.",
-)
-@click.option(
-    "--checkpoints", metavar="DIR", help="Root of the run folders; default: TABLE.lakeindex beside the table."
-)
+@memory_option
+@checkpoints_option
 @click.option("--dry-run", is_flag=True, help="Only look at the source, and say what would be made.")
 @pairs_option
 @json_option

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lakeindex.cli.shared import (
+    checkpoints_option,
     complete_run,
     json_option,
     pairs_option,
@@ -378,9 +379,7 @@ def csv_text(rows: pa.Table) -> str:
 @click.command()
 @table_argument
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@click.option(
-    "--checkpoints", metavar="DIR", help="Root of the run folders; default: TABLE.lakeindex beside the table."
-)
+@checkpoints_option
 @pairs_option
 @json_option
 def advise(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lakeindex.cli.shared import (
+    checkpoints_option,
     json_option,
     pairs_option,
     parse_pairs,
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 _apply = click.option("--apply", is_flag=True, help="Do it; without it nothing is written.")
 _force = click.option("--force", is_flag=True, help="Roll back pending instants of other writers whatever their age.")
-_checkpoints = click.option(
-    "--checkpoints", metavar="DIR", help="Root of the run folders; default: TABLE.lakeindex beside the table."
-)
 
 
 class WithDefault(click.Group):
@@ -68,7 +66,7 @@ def repair() -> None:
 )
 @_apply
 @_force
-@_checkpoints
+@checkpoints_option
 @pairs_option
 @json_option
 def everything(*, table: str, only: str | None, options: tuple[str, ...], as_json: bool, **given: Any) -> None:
@@ -93,7 +91,7 @@ repair.default = everything
 )
 @_apply
 @_force
-@_checkpoints
+@checkpoints_option
 @pairs_option
 @json_option
 def keys(

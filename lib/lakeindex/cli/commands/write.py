@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import click
 
 from lakeindex.cli.shared import (
+    checkpoints_option,
     given_options,
     json_option,
+    memory_option,
     pairs_option,
     passed_on,
     runner_options,
@@ -32,9 +34,6 @@ if TYPE_CHECKING:
     from lakeindex.run.summary import RunSummary
 
 _BATCH_ID = click.option("--batch-id", metavar="ID", help="Name of the batch: the same id is committed once.")
-_CHECKPOINTS = click.option(
-    "--checkpoints", metavar="DIR", help="Root of the run folders; default: TABLE.lakeindex beside the table."
-)
 _FORCE = click.option(
     "--force",
     is_flag=True,
@@ -43,13 +42,9 @@ _FORCE = click.option(
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Only say what would be done; nothing is written.")
 _write_options = given_options(
     runner_options,
-    click.option(
-        "--memory",
-        metavar="SIZE",
-        help="Memory that the tasks of a process hold together, e.g. 2g; short for -o lakeindex.memory=SIZE.",
-    ),
+    memory_option,
     _BATCH_ID,
-    _CHECKPOINTS,
+    checkpoints_option,
     click.option(
         "--max-quarantined",
         type=click.IntRange(min=0),
@@ -68,7 +63,7 @@ _write_options = given_options(
     pairs_option,
     json_option,
 )
-_replace_options = given_options(_BATCH_ID, _CHECKPOINTS, _FORCE, _DRY_RUN, pairs_option, json_option)
+_replace_options = given_options(_BATCH_ID, checkpoints_option, _FORCE, _DRY_RUN, pairs_option, json_option)
 
 _WHERE_HELP = "The rows: a condition as behind SQL's WHERE, such as \"amount < 0 AND day = '2026-10-01'\"."
 _WHERE = click.option("--where", metavar="CONDITION", help=_WHERE_HELP)
