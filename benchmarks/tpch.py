@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -38,7 +37,7 @@ STEPS: Final = {
     "delete": "delete of 0.1 %",
     "scan": "one column, four conditions",
 }
-_KEY: Final = ["l_orderkey", "l_linenumber"]
+KEY: Final = ["l_orderkey", "l_linenumber"]
 _WHERE: Final = "l_shipdate >= '1994-01-01' AND l_shipdate < '1995-01-01' AND l_discount >= 0.05 AND l_quantity < 24"
 _ROW_GROUP: Final = 122_880
 _SPREAD, _GONE = 100, 1_000
@@ -61,9 +60,7 @@ def inputs(name: str) -> Inputs:
     if not (folder / "delete.parquet").exists():
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as raw:
-            made = environment.python().parent / "tpchgen-cli"
-            words = ["parquet", "-s", str(SCALES[name]), "--tables=lineitem", f"--output-dir={raw}"]
-            subprocess.run([str(made), *words], check=True, capture_output=True)
+            environment.tpch(Path(raw), SCALES[name], "parquet", "--tables=lineitem")
             _write(folder, Path(raw) / "lineitem.parquet")
     counts = {step: pq.read_metadata(folder / f"{step}.parquet").num_rows for step in ("load", "delete")}
     found = pq.ParquetFile(folder / "load.parquet")
@@ -116,7 +113,7 @@ def _write(folder: Path, raw: Path) -> None:
         writer = None
         for first, rows in _pieces(raw, version):
             some = choose(np.arange(first, first + rows.num_rows), rows).slice(0, left)
-            some = some.select([*_KEY, "ship_month", "version"]) if name == "delete" else some
+            some = some.select([*KEY, "ship_month", "version"]) if name == "delete" else some
             left -= some.num_rows
             writer = writer or pq.ParquetWriter(folder / f"{name}.parquet", some.schema, compression="snappy")
             writer.write_table(some, row_group_size=_ROW_GROUP)
@@ -128,7 +125,7 @@ def _ours(step: str, table: str, file: str) -> int:
     import lakeindex
 
     if step == "load":
-        keys = {"key": _KEY, "partition": ["ship_month"], "ordering": ["version"]}
+        keys = {"key": KEY, "partition": ["ship_month"], "ordering": ["version"]}
         lakeindex.create_table(table, like=file, **keys).upsert(file)
     elif step == "scan":
         return lakeindex.open_table(table).scan(columns=["l_extendedprice"], where=_WHERE).to_arrow().num_rows
@@ -148,7 +145,7 @@ def _deltas(step: str, table: str, file: str) -> int:
         rows = DeltaTable(table).to_pyarrow_dataset().to_table(["l_extendedprice"], filter=_condition())
         return int(rows.num_rows)
     else:
-        on = " AND ".join(f"t.{name} = s.{name}" for name in (*_KEY, "ship_month"))
+        on = " AND ".join(f"t.{name} = s.{name}" for name in (*KEY, "ship_month"))
         merge = DeltaTable(table).merge(pq.read_table(file), on, source_alias="s", target_alias="t")
         if step == "delete":
             merge.when_matched_delete().execute()
