@@ -26,7 +26,7 @@ from lakeindex.format import instants as names
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import BaseFile, Instant, InstantState
 from lakeindex.showing.json_values import json_of
-from lakeindex.storage import list_names, remove_empty_folders
+from lakeindex.storage import is_there, list_names, remove_empty_folders
 from lakeindex.storage.port import Storage
 from lakeindex.table.host import Host, Process
 from lakeindex.timeline import records
@@ -146,11 +146,8 @@ class Attempt:
     def _rewrite(self, record: AttemptRecord) -> None:
         self._record = record
         path = attempt_path(self._run.key, self.number)
-        try:
-            self._storage.head(path)
-        except ObjectNotFoundError:
-            return
-        records.put(self._storage, path, _encode(record))
+        if is_there(self._storage, path):
+            records.put(self._storage, path, _encode(record))
 
 
 def start_attempt(storage: Storage, host: Host, run: RunIdentity, lease_ms: int) -> Attempt:

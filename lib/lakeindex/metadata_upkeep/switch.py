@@ -131,7 +131,7 @@ def finish_noted(storage: Storage, properties: TableProperties) -> bool:
     going = tuple(noted.get("partitions", there))
     if noted.get("building"):
         if not there:
-            _remove_folder(storage, METADATA_ROOT)
+            remove_folder(storage, METADATA_ROOT)
         _finish_building(storage)
     elif noted.get("adding"):
         if noted["adding"] not in there:
@@ -155,27 +155,32 @@ def _change_properties(storage: Storage, edit: Callable[[dict[str, str]], Mappin
     known = edited.pop(keys.CHECKSUM[0], None)
     edited[keys.CHECKSUM[0]] = known or str(table_checksum(database, name))  # last: a file that is cut off lacks it
     data = format_properties(edited, comments=("Updated by lakeindex",))
+    back_up(storage, data)
+    records.remove(storage, [PROPERTIES_PATH])
+    put_properties(storage)
+
+
+def back_up(storage: Storage, data: bytes) -> None:
+    """Put what the properties are going to be where readers look who find none."""
     records.put(storage, PROPERTIES_BACKUP_PATH, data)
     storage.sync([PROPERTIES_BACKUP_PATH])
-    records.remove(storage, [PROPERTIES_PATH])
-    _put_properties(storage)
 
 
 def _finish_building(storage: Storage) -> None:
-    _put_properties(storage)
-    _remove_backup(storage)
+    put_properties(storage)
+    remove_backup(storage)
     records.remove(storage, [NOTE])
 
 
 def _finish_drop(storage: Storage, going: Collection[str], *, whole: bool) -> None:
     """The properties, or their backup, name what goes no more: remove what is left of it."""
-    _put_properties(storage)
+    put_properties(storage)
     folders = METADATA_FOLDERS if whole else [f"{METADATA_ROOT}/{name}" for name in going]
     for folder in folders:
-        _remove_folder(storage, folder)
+        remove_folder(storage, folder)
     if not whole:
         _forget_definitions(storage, going)
-    _remove_backup(storage)
+    remove_backup(storage)
     records.remove(storage, [NOTE])
 
 
@@ -187,7 +192,7 @@ def _take_back(storage: Storage, properties: TableProperties, partition: str, in
         (one.is_completed, table.layout.path(one)) for one in timeline if table is not None and one.time == instant
     ]
     _remove_files(storage, [path for is_completed, path in files if is_completed])
-    _remove_folder(storage, f"{METADATA_ROOT}/{partition}")
+    remove_folder(storage, f"{METADATA_ROOT}/{partition}")
     _remove_files(storage, [path for is_completed, path in files if not is_completed])
     _forget_definitions(storage, {partition})
 
@@ -197,7 +202,8 @@ def _remove_files(storage: Storage, paths: Collection[str]) -> None:
     sync_folders(storage, {path.rpartition("/")[0] for path in paths})
 
 
-def _remove_folder(storage: Storage, folder: str) -> None:
+def remove_folder(storage: Storage, folder: str) -> None:
+    """Remove a folder of the metadata table, for good."""
     # Its own properties first: without them it is no table any more.
     paths = sorted((one.path for one in storage.list(folder)), key=lambda path: (".hoodie/" not in path[8:], path))
     records.remove(storage, paths)
@@ -225,7 +231,7 @@ def put_definitions(storage: Storage, text: str) -> None:
     storage.sync([DEFINITIONS_PATH])
 
 
-def _put_properties(storage: Storage) -> None:
+def put_properties(storage: Storage) -> None:
     """Put what the backup says where it belongs, unless the backup is Hudi's.
 
     The file is created, not replaced: a power loss may tear what is replaced.
@@ -246,7 +252,7 @@ def _read(storage: Storage, path: str) -> bytes | None:
         return None
 
 
-def _remove_backup(storage: Storage) -> None:
+def remove_backup(storage: Storage) -> None:
     """Remove the backup, unless it is Hudi's: it holds something else then, and Hudi is in the middle of a change."""
     data = _read(storage, PROPERTIES_BACKUP_PATH)
     if data is None or data != _read(storage, PROPERTIES_PATH):

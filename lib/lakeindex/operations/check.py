@@ -63,7 +63,7 @@ from lakeindex.operations.written_slices import (
     written_slices,
 )
 from lakeindex.options.types import WriteConfig
-from lakeindex.storage import in_parallel, list_names
+from lakeindex.storage import in_parallel, is_there, list_names
 from lakeindex.storage.paths import absolute
 from lakeindex.table.binding import torn_binding
 from lakeindex.table.handle import Table
@@ -352,7 +352,7 @@ def _missing(table: Table, snapshot: Snapshot, committed: Committed) -> Iterator
     partitions = set(snapshot.partitions())
     for one in missing_slices(snapshot, committed.live):
         path, partition = one.file.path, one.file.partition_path
-        if partition not in partitions and _is_there(table, path):
+        if partition not in partitions and is_there(table.storage, path):
             meta = partition_metadata_path(partition)
             yield Violation(
                 Broken.PARTITION, meta, f"{path} is there, but {meta} is not: no reader finds the partition", "write it"
@@ -386,14 +386,6 @@ def _misled(table: Table, snapshot: Snapshot, *, contents: bool) -> Iterator[Vio
     for fault in faults:
         message = f"the metadata table says {fault.said} of {fault.path or 'the table'}, and there is {fault.is_so}"
         yield Violation(Broken.METADATA_TABLE, fault.path, message, fault.mend)
-
-
-def _is_there(table: Table, path: str) -> bool:
-    try:
-        table.storage.head(path)
-    except ObjectNotFoundError:
-        return False
-    return True
 
 
 def _check_partition_metadata(table: Table, partition: str) -> Iterator[Violation]:

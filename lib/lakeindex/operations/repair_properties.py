@@ -14,14 +14,13 @@ from typing import ClassVar, Final
 
 from lakeindex.commit.services.metadata_service import committed_files
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError, TableNotFoundError, UsageError
-from lakeindex.format.file_names import crc_path
 from lakeindex.format.instants import instant_time_to_ms
 from lakeindex.format.java_properties import format_properties, parse_properties, table_checksum
 from lakeindex.lock.write_context import holding
 from lakeindex.metadata.indexed_columns import DEFINITIONS_PATH
 from lakeindex.metadata.metadata_table import GROUP_PREFIXES, METADATA_ROOT
 from lakeindex.metadata.metadata_view import MetadataView
-from lakeindex.metadata_upkeep.switch import METADATA_FOLDERS
+from lakeindex.metadata_upkeep.switch import METADATA_FOLDERS, back_up, put_properties, remove_backup, remove_folder
 from lakeindex.model import InstantState, MergeMode
 from lakeindex.operations.check_violations import is_damage
 from lakeindex.operations.metadata import find_faults, find_index_faults
@@ -30,7 +29,7 @@ from lakeindex.options.option import TABLE_VERSION_OPTION
 from lakeindex.options.parse import parse_create_options
 from lakeindex.options.types import CreateConfig, WriteConfig
 from lakeindex.showing.json_result import TableResult
-from lakeindex.storage import remove_empty_folders
+from lakeindex.storage import is_there
 from lakeindex.storage.paths import absolute
 from lakeindex.storage.port import Storage
 from lakeindex.table import property_keys as keys
@@ -178,30 +177,18 @@ def _put(storage: Storage, made: _Made, config: WriteConfig, host: Host) -> str 
     with holding(table, "repair of the properties", config, host=host) as (_, lock):
         lock.check()
         kept = Kept.outside(table, host)
-        left = [path for path in (PROPERTIES_PATH, PROPERTIES_BACKUP_PATH) if _is_there(storage, path)]
+        left = [path for path in (PROPERTIES_PATH, PROPERTIES_BACKUP_PATH) if is_there(storage, path)]
         if made.drops_metadata:
             left += [one.path for folder in METADATA_FOLDERS for one in storage.list(folder)]
         kept.copy(left)
         if made.source is not Source.BACKUP:
-            records.put(storage, PROPERTIES_BACKUP_PATH, made.data)
-            storage.sync([PROPERTIES_BACKUP_PATH])
-        if made.drops_metadata:
-            records.remove(storage, [path for path in left if path.startswith(METADATA_FOLDERS)])
-            for folder in METADATA_FOLDERS:
-                remove_empty_folders(storage, folder)
-        records.remove(storage, [PROPERTIES_PATH, crc_path(PROPERTIES_PATH), crc_path(PROPERTIES_BACKUP_PATH)])
-        records.settle(storage, PROPERTIES_PATH, made.data)
-        storage.sync([PROPERTIES_PATH])
-        records.remove(storage, [PROPERTIES_BACKUP_PATH])
+            back_up(storage, made.data)
+        for folder in METADATA_FOLDERS if made.drops_metadata else ():
+            remove_folder(storage, folder)
+        records.remove(storage, [PROPERTIES_PATH])
+        put_properties(storage)
+        remove_backup(storage)
         return kept.uri if left else None
-
-
-def _is_there(storage: Storage, path: str) -> bool:
-    try:
-        storage.head(path)
-    except ObjectNotFoundError:
-        return False
-    return True
 
 
 @dataclass(frozen=True)
@@ -245,7 +232,7 @@ class _Rebuilding:
         if partitions:
             entries[keys.METADATA_PARTITIONS[0]] = ",".join(sorted(partitions))
             evidence["metadata table"] = "compared with the files"
-            if _is_there(self.storage, DEFINITIONS_PATH):
+            if is_there(self.storage, DEFINITIONS_PATH):
                 entries[DEFINITIONS_PROPERTY] = DEFINITIONS_PATH
         entries[keys.CHECKSUM[0]] = entries.pop(keys.CHECKSUM[0])  # last: a file that is cut off lacks it
         data = format_properties(entries, comments=("Updated by lakeindex",))

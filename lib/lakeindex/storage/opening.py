@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
-from lakeindex.errors import OptionError
+from lakeindex.errors import ObjectNotFoundError, OptionError
 from lakeindex.storage.local import LocalStorage
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.options import StoreOptions, current_options
@@ -41,6 +41,15 @@ def open_storage(uri: Place, options: StoreOptions | None = None) -> Storage:
         from lakeindex.storage.objects import ObjectStorage  # obstore loads only where an object store is used
 
     return ObjectStorage(place, current_options() if options is None else options)
+
+
+def is_there(storage: Storage, path: str) -> bool:
+    """Whether there is such an object."""
+    try:
+        storage.head(path)
+    except ObjectNotFoundError:
+        return False
+    return True
 
 
 def remove_empty_folders(storage: Storage, prefix: str) -> None:
