@@ -22,6 +22,7 @@ from lakeindex.format.file_names import crc_path
 from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.metadata_upkeep.switch import METADATA_FOLDERS
+from lakeindex.model import Instant
 from lakeindex.operations.check import check_table
 from lakeindex.operations.repair_files import MendedFile, NewSlices, described, lost_keys
 from lakeindex.operations.repair_kept import NOTE, Kept
@@ -39,7 +40,7 @@ from lakeindex.operations.repair_plan import (
 )
 from lakeindex.options.types import WriteConfig
 from lakeindex.showing.json_result import TableResult
-from lakeindex.storage import remove_empty_folders, sync_folders
+from lakeindex.storage import Storage, remove_empty_folders, sync_folders
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, this_host
 from lakeindex.tasks.runner import Runner
@@ -232,10 +233,7 @@ class _Repair:
         table = self.table.reload()
         with maintaining(table, "repair", self.config, force=self.force, host=self.host) as (context, lock):
             now = replace(self, table=table, kinds=UNATTENDED & set(self.kinds)).find(context)
-            self._mend(now, kept, lock, table)
-            for one in found.of(MendKind.FOOTER):
-                lock.check()
-                self._put_footer(one, kept, table)
+            self._mend((*now.mends, *found.of(MendKind.FOOTER)), kept, lock, table)
             notes = tuple(context.notes)
         now = self._again(found, table)
         if now is not found:
@@ -249,13 +247,6 @@ class _Repair:
         self._build_metadata(kept)
         kept.end()
         return replace(summary, dry_run=False, ok=not found.unmended, kept=kept.uri, notes=notes)
-
-    def _put_footer(self, one: Mend, kept: Kept, table: Table) -> None:
-        data = self._findings(table).footer(one.culprit)
-        if data is not None:
-            kept.copy([one.culprit])
-            records.put(table.storage, one.culprit, data)
-            table.storage.sync([one.culprit])
 
     def _publish(self, found: Found, kept: Kept) -> tuple[str, tuple[str, ...]]:
         """Give file groups new slices; which keys are lost is left beside what is kept."""
@@ -281,39 +272,42 @@ class _Repair:
         if missing:
             build_metadata_table(table, self.config, missing, force=self.force, host=self.host)
 
-    def _mend(self, found: Found, kept: Kept, lock: TableLock, table: Table) -> None:
+    def _mend(self, mends: Sequence[Mend], kept: Kept, lock: TableLock, table: Table) -> None:
         """What is mended by single files, under the lock."""
-        work: dict[MendKind, Callable[[Mend], None]] = {
-            MendKind.PARTITION: lambda one: self._write_partition(one, kept, table),
-            MendKind.REQUESTED: lambda one: self._request(one, table),
-            MendKind.CLEAN: lambda one: kept.remove(self._findings(table).clean_paths(one.culprit)),
-            MendKind.STRAY: lambda one: kept.remove([one.culprit, crc_path(one.culprit)]),
-            MendKind.LEFTOVER: lambda one: _take_out(one, kept, table),
+        findings = Findings(WriteContext(table, self.host, self.config), (), self.kinds, self.runner)
+        work: dict[MendKind, Callable[[str], None]] = {
+            MendKind.PARTITION: lambda path: _write(
+                *findings.partition_metadata(path.rpartition("/")[0]), kept, table.storage
+            ),
+            MendKind.REQUESTED: lambda path: _request(findings.without_requested(path), table),
+            MendKind.CLEAN: lambda time: kept.remove(findings.clean_paths(time)),
+            MendKind.STRAY: lambda path: kept.remove([path, crc_path(path)]),
+            MendKind.LEFTOVER: lambda path: _take_out(path, kept, table.storage),
+            MendKind.FOOTER: lambda path: _write(path, findings.footer(path), kept, table.storage),
         }
-        for one in found.mends:
+        for one in mends:
             if one.kind in work:
                 lock.check()
-                work[one.kind](one)
-        folders = {one.culprit.rpartition("/")[0] for one in found.of(MendKind.STRAY)}
+                work[one.kind](one.culprit)
+        folders = {one.culprit.rpartition("/")[0] for one in mends if one.kind is MendKind.STRAY}
         sync_folders(table.storage, folders)  # archiving relies on it: one that came back would show
 
-    def _findings(self, table: Table) -> Findings:
-        return Findings(WriteContext(table, self.host, self.config), (), self.kinds, self.runner)
 
-    def _write_partition(self, one: Mend, kept: Kept, table: Table) -> None:
-        path, data = self._findings(table).partition_metadata(one.culprit.rpartition("/")[0])
+def _write(path: str, data: bytes | None, kept: Kept, storage: Storage) -> None:
+    """Put an object in the place of what is kept; nothing for None."""
+    if data is not None:
         kept.copy([path])
-        records.put(table.storage, path, data)
+        records.put(storage, path, data)
+        storage.sync([path])
+
+
+def _request(instant: Instant | None, table: Table) -> None:
+    if instant is not None:
+        path, data = requested_file(table.properties.timeline_layout, instant)
+        records.settle(table.storage, path, data)
         table.storage.sync([path])
 
-    def _request(self, one: Mend, table: Table) -> None:
-        instant = self._findings(table).without_requested(one.culprit)
-        if instant is not None:
-            path, data = requested_file(table.properties.timeline_layout, instant)
-            records.settle(table.storage, path, data)
-            table.storage.sync([path])
 
-
-def _take_out(one: Mend, kept: Kept, table: Table) -> None:
-    kept.remove(leftover_paths(table.storage, one.culprit))
-    remove_empty_folders(table.storage, one.culprit)
+def _take_out(path: str, kept: Kept, storage: Storage) -> None:
+    kept.remove(leftover_paths(storage, path))
+    remove_empty_folders(storage, path)

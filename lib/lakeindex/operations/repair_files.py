@@ -290,7 +290,7 @@ def _lost_writes(damage: Damage, older: BaseFile | None) -> Iterable[LostWrite]:
     since = "" if older is None else comparable(older.instant_time)
     for instant, metadata in damage.commits:
         for one in written_slices(instant, metadata):
-            if (one.file.partition_path, one.file.file_id) != (damage.file.partition_path, damage.file.file_id):
+            if (one.file.partition_path, one.file.file_id) != _place(damage):
                 continue
             if since < comparable(instant.time) <= comparable(damage.file.instant_time):
                 stat, batch = one.stat, metadata.extra_metadata.get(BATCH_KEY)
@@ -344,8 +344,7 @@ class NewSlices:
                 session.take_turn(TurnScope.of(((one.partition_path, one.file_id) for one in files), ()))
                 mover = Mover("repair", opened.table, opened.facts, self.runner, self.config, identity.key)
                 for one in damages:
-                    place = one.file.partition_path, one.file.file_id
-                    found[place] = salvage(self.uri, opened.facts.schema, one, self.runner)
+                    found[_place(one)] = salvage(self.uri, opened.facts.schema, one, self.runner)
                 planned = [_planned(one, n, found) for n, one in enumerate(damages)]
                 digest = digest_of_text(
                     asked, mover.columns, *(str(found[_place(one)].rows.num_rows) for one in damages)

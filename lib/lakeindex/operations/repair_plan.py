@@ -246,7 +246,6 @@ class Findings:
 
     def _files(self) -> Iterator[Mend | Unmended]:
         """Lost and damaged files: the footer as it was, or a new slice of the file group."""
-        written = {one.file.path: one for one in self._written}
         left: list[tuple[BaseFile, Violation]] = []
         for path, one in sorted(self._broken_files.items()):
             file = self._listed.get(path)
@@ -263,7 +262,7 @@ class Findings:
                 left.append((named, one))
         said = self._said([(file.partition_path, file.file_id) for file, _ in left])
         for file, one in left:
-            damage = self._damage(file, written.get(file.path), said.get((file.partition_path, file.file_id)))
+            damage = self._damage(file, self._written_at.get(file.path), said.get((file.partition_path, file.file_id)))
             found = salvage(self._table.uri, self._schema, damage, self._runner)
             self._damages.append((damage, found))
             yield Mend(MendKind.FILE, file.path, one.message, in_words(described(damage, found)))
@@ -324,11 +323,10 @@ class Findings:
 
     def footer(self, path: str) -> bytes | None:
         """A file with its footer as it was, if that can still be found."""
-        written = {one.file.path: one for one in self._written}
         file = self._listed.get(path)
         before = Kept.unfinished(self._storage)
         kept = None if before is None else before.read(path)
-        return None if file is None else footer_found(self._storage, file, written.get(path), kept)
+        return None if file is None else footer_found(self._storage, file, self._written_at.get(path), kept)
 
     def _metadata(self) -> Iterator[Mend | Unmended]:
         """The metadata table is made anew as a whole: what says one thing wrongly is no evidence for the rest."""
@@ -418,6 +416,10 @@ class Findings:
         """What they say was written."""
         return tuple(one for instant, metadata in self._commits for one in written_slices(instant, metadata))
 
+    @cached_property
+    def _written_at(self) -> Mapping[str, WrittenSlice]:
+        return {one.file.path: one for one in self._written}
+
     def rows(self) -> int:
         """Rows of the live files, as their commits say; of those of archived commits, as their footers do."""
         live = live_slices(self._commits)
@@ -475,12 +477,11 @@ class Findings:
         if self._snapshot is None:
             return {}
         found = {stray.file.path: str(stray.kind) for stray in find_strays(self._table)}
-        named = {one.file.path for one in self._written}
         readable = {instant.time for instant, _ in self._commits}
         for partition in self._snapshot.partitions():
             files = self._snapshot.files_of(partition)
             for file in (*files.live, *files.older, *files.doubles):
-                if file.instant_time in readable and file.path not in named:
+                if file.instant_time in readable and file.path not in self._written_at:
                     found.setdefault(file.path, f"the completed commit {file.instant_time} does not name it")
         return {path: why for path, why in found.items() if path not in self._saved}
 

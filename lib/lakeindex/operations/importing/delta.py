@@ -9,12 +9,11 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from lakeindex.errors import InputError, ObjectNotFoundError, TableUnsupportedError, UsageError, first_line
-from lakeindex.operations.importing.sources import Source, SourceKind, columns_of
+from lakeindex.errors import InputError, TableUnsupportedError, UsageError, first_line
+from lakeindex.operations.importing.sources import Source, SourceKind, columns_of, named_file
 from lakeindex.stages.stage_input.inputs import InputFile
 from lakeindex.storage import current_options, in_parallel
 from lakeindex.storage.paths import absolute
-from lakeindex.tasks.stores import storage_at
 
 _MAPPING: Final = "delta.columnMapping.mode"
 _PURGE: Final = "REORG TABLE ... APPLY (PURGE) in Spark writes files without them; delete them there first"
@@ -92,16 +91,9 @@ def _files(
             where = absolute(path if path.startswith("file:") else unquote(path))
         else:
             where = posixpath.join(place, unquote(path))
-        root, name = posixpath.split(where)
-        try:
-            now = storage_at(root).head(name)
-        except ObjectNotFoundError:
-            raise InputError(
-                f"{where!r} is in the log of the Delta table and not there", culprit=where, hint="restore the file"
-            ) from None
         given = action.get("partition") or action.get("partition_values") or {}
         constants = tuple((name, _text(given.get(name), columns.field(name).type)) for name in partitions)
-        return InputFile(root, name, now.size_bytes, now.etag, now.modified_ms, constants)
+        return named_file(where, "the log of the Delta table", constants)
 
     return tuple(sorted(in_parallel(place, found, actions))) if actions else ()
 

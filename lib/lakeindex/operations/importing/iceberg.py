@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from lakeindex.errors import InputError, ObjectNotFoundError, TableUnsupportedError, UsageError, first_line
-from lakeindex.operations.importing.sources import ICEBERG_NAME, Source, SourceKind, columns_of
+from lakeindex.errors import InputError, TableUnsupportedError, UsageError, first_line
+from lakeindex.operations.importing.sources import ICEBERG_NAME, Source, SourceKind, columns_of, named_file
 from lakeindex.stages.stage_input.inputs import InputFile, parquet_footers
 from lakeindex.storage import in_parallel
 from lakeindex.storage.paths import absolute, place_of_location
@@ -99,9 +99,9 @@ def _source_of(table: Any, uri: str, like: pa.Schema | None, version: str | None
     columns = _plain(projected.as_arrow())
     tasks = [] if snapshot is None else list(scan.plan_files())
     _refuse(uri, tasks)
-    known = {task.file.file_path: task for task in tasks}
-    files = tuple(sorted(in_parallel(uri, _file_of, list(known)))) if known else ()
-    by_file = {file: path for path, file in zip(known, in_parallel(uri, _file_of, list(known)), strict=True)}
+    paths = [task.file.file_path for task in tasks]
+    task_of = dict(zip(in_parallel(uri, _file_of, paths), tasks, strict=True)) if paths else {}
+    files = tuple(sorted(task_of))
     joined, casts = columns_of([columns], [uri], like)
 
     def rows(some: Sequence[InputFile], names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
@@ -110,9 +110,9 @@ def _source_of(table: Any, uri: str, like: pa.Schema | None, version: str | None
 
         wanted = projected if names is None else projected.select(*names)
         reader = ArrowScan(table.metadata, table.io, wanted, AlwaysTrue())
+        kinds = _plain(wanted.as_arrow())
         for file in some:
-            kinds = _plain(wanted.as_arrow())
-            for batch in reader.to_record_batches([known[by_file[file]]]):
+            for batch in reader.to_record_batches([task_of[file]]):
                 yield pa.RecordBatch.from_arrays(
                     [batch.column(field.name).cast(field.type) for field in kinds], schema=kinds
                 )
@@ -167,15 +167,7 @@ def _small(kind: pa.DataType) -> pa.DataType:
 
 
 def _file_of(path: str) -> InputFile:
-    where = absolute(place_of_location(path))
-    root, name = posixpath.split(where)
-    try:
-        now = storage_at(root).head(name)
-    except ObjectNotFoundError:
-        raise InputError(
-            f"{where!r} is in the Iceberg table and not there", culprit=where, hint="restore the file"
-        ) from None
-    return InputFile(root, name, now.size_bytes, now.etag, now.modified_ms)
+    return named_file(absolute(place_of_location(path)), "the Iceberg table")
 
 
 def _refuse(uri: str, tasks: Sequence[Any]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -121,11 +121,9 @@ class _Look:
             for batch in self.source.rows([split.file], names):
                 yield pa.Table.from_batches([batch])
             return
-        asked = Split(
-            split.file, split.first_row_group, split.last_row_group, split.first_row, split.bytes,
-            split.decoded_bytes, names,
-        )  # fmt: skip
-        yield from read_pieces(asked, self.table, self.wanted, piece_bytes(current_share()), csv=self.csv)
+        yield from read_pieces(
+            replace(split, columns=names), self.table, self.wanted, piece_bytes(current_share()), csv=self.csv
+        )
 
     def lookup(self, record_key: pa.Array, partition: pa.Array) -> pa.Array:
         """What must be there once: a key in the whole table, or in its partition."""

@@ -4,6 +4,7 @@ have together and the values that only folders or a log say.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -12,11 +13,13 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from lakeindex.errors import InputError, LakeIndexError, SchemaMismatchError
+from lakeindex.errors import InputError, LakeIndexError, ObjectNotFoundError, SchemaMismatchError
 from lakeindex.options.types import CsvFormat, InputFormat, SchemaMode
+from lakeindex.run.input_rows import Constants
 from lakeindex.stages.stage_input.input_pieces import read_columns
 from lakeindex.stages.stage_input.inputs import InputFile
 from lakeindex.storage import in_parallel
+from lakeindex.tasks.stores import storage_at
 from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS, schema_from_avro, schema_to_avro
 from lakeindex.write.types.schema_fit import evolved
 from lakeindex.write.types.type_fit import plain_type, storable_type, type_problem
@@ -70,6 +73,23 @@ class Source:
 def mark_of(file: InputFile) -> str:
     """What changes when a file's content does."""
     return f"{file.size_bytes}:{file.etag or file.modified_ms}"
+
+
+def named_file(where: str, named_by: str, constants: Constants = ()) -> InputFile:
+    """A file that a table names, as it is now.
+
+    Args:
+        named_by: the table, in words.
+
+    Raises:
+        InputError: it is not there.
+    """
+    root, name = posixpath.split(where)
+    try:
+        now = storage_at(root).head(name)
+    except ObjectNotFoundError:
+        raise InputError(f"{where!r} is in {named_by} and not there", culprit=where, hint="restore the file") from None
+    return InputFile(root, name, now.size_bytes, now.etag, now.modified_ms, constants)
 
 
 def joined_columns(

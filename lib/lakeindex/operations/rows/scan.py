@@ -123,10 +123,10 @@ def _decoded(plan: ScanPlan, function: Callable[[FileReader, bool], _T]) -> list
         return decoded_in_parallel(uri, lambda one: function(one, is_alone), some)
 
     uri, files, ready, done = plan.table.uri, plan.readers(), list[FileReader](), list[_T]()
+    is_here = is_on_this_machine(uri)
     for start in range(0, len(files), _FOOTERS_AT_ONCE):
         some = files[start : start + _FOOTERS_AT_ONCE]
-        here = is_on_this_machine(uri)
-        found = [one.opened() for one in some] if here else in_parallel(uri, FileReader.opened, some)
+        found = [one.opened() for one in some] if is_here else in_parallel(uri, FileReader.opened, some)
         ready += [one for one in found if one is not None]
         if len(ready) >= _FOOTERS_AT_ONCE or start + _FOOTERS_AT_ONCE >= len(files):
             done += decoded(ready)
