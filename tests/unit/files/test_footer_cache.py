@@ -189,6 +189,29 @@ def test_joining_drops_replaced_versions_and_their_filters(folder: FolderStorage
     assert set(loaded(folder, versions)) == {versions[0].path, versions[28].path, versions[29].path}
 
 
+def test_what_is_dropped_leaves_the_rest_as_it_was(folder: FolderStorage) -> None:
+    """Of side files that are needed by half, by less, and whole: each filter is found where it is then."""
+    for kept, gone in (
+        ({0, 3, 6, *range(8, 16)}, 1),
+        ({1, 6, 9, 12, 15}, 2),
+        ({0, 2, 4, 6, 8, 9, 10, 11}, 0),
+        (set(range(16)), 0),
+        (set(), 2),
+    ):
+        root = folder.root / str(sorted(kept))
+        root.mkdir()
+        store = FolderStorage(root)
+        files = [base_file(n) for n in range(16)]
+        for some in (files[:8], files[8:]):
+            FooterCache(store).add([(file, footer_of(int(file.file_id[:8]))) for file in some])
+        blobs = set(side_files(store, ".filters"))
+        chosen = [file for n, file in enumerate(files) if n in kept]
+        assert FooterCache(store).keep_only(chosen) == 16 - len(kept)
+        assert FooterCache(store).keep_only(chosen) == 0
+        assert loaded(store, files) == {file.path: footer_of(int(file.file_id[:8])) for file in chosen}
+        assert len(blobs - set(side_files(store, ".filters"))) == gone, kept
+
+
 class ReadOnly(FolderStorage):
     def create(self, path: str, data: bytes) -> None:
         raise StorageError(f"cannot write {path} ({len(data)} bytes)", culprit=path)

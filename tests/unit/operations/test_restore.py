@@ -217,15 +217,20 @@ def test_changes_do_not_go_on_from_a_commit_that_was_rolled_back(tmp_path: Path)
 
 
 def test_changes_go_on_beside_the_rollback_of_a_writer_that_died(tmp_path: Path) -> None:
-    table, _, _ = made(tmp_path / "t", "6")
-    folder = tmp_path / "t" / ".hoodie"
-    second = str(upsert(table, SECOND, "two").instant)
-    dead = previous_instant_time(second)
-    (folder / f"{dead}.commit.requested").write_bytes(b"")
-    (folder / f"{dead}.inflight").write_bytes(b"")
-    table.rollback(dead, force=True)
-    assert any(one.action == "rollback" for one in table.history())
-    assert table.changes(since=second).to_arrow().num_rows == 0
+    """It may have begun before the commit that is gone on from, or while that was being made: it is not what the table had."""
+    for version, timeline in (("6", ".hoodie"), ("9", ".hoodie/timeline")):
+        table, _, _ = made(tmp_path / version, version)
+        folder = tmp_path / version / timeline
+        second = str(upsert(table, SECOND, "two").instant)
+        ended = commit_points(table.uri, second)
+        ends = {str((ended and ended.completion_time) or second), second}
+        for dead in {previous_instant_time(one) for one in ends}:
+            (folder / f"{dead}.commit.requested").write_bytes(b"")
+            (folder / f"{dead}.inflight").write_bytes(b"")
+            table.rollback(dead, force=True)
+        assert sum(one.action == "rollback" for one in table.history()) == len(ends)
+        for since in ends:
+            assert table.changes(since=since).to_arrow().num_rows == 0
 
 
 def test_a_restore_is_to_a_time_or_before_one(tmp_path: Path) -> None:
