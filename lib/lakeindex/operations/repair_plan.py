@@ -281,8 +281,9 @@ class Findings:
         group = file.partition_path, file.file_id
         files = self._snapshot.files_of(file.partition_path)
         of_group = [one for one in (*files.older, *files.live) if one.file_id == file.file_id]
-        older = [one for one in of_group if comparable(one.instant_time) < comparable(file.instant_time)]
-        live = next((one for one in files.live if one.file_id == file.file_id), None)
+        slices = sorted((one for one in of_group if one.path not in self._proven), key=_age)
+        is_live = any(one.file_id == file.file_id for one in files.live)
+        live = slices[-1] if slices and is_live else None  # as readers see it once strays are gone
         index = self._table.index(self._timeline)
         scope = self._snapshot.base_files_all() if index is not None and index.is_global else files.live
         apart = {*self._broken_files, *self._proven}
@@ -293,7 +294,7 @@ class Findings:
             file,
             written,
             live,
-            tuple(sorted((one for one in older if one.path not in self._proven), key=_age)),
+            tuple(one for one in slices if _age(one) < _age(file)),
             tuple(elsewhere),
             said,
             known.stat.num_writes if known is not None else counted or 0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -143,7 +144,36 @@ def test_rows_that_live_elsewhere_or_were_deleted_do_not_come_back(tmp_path: Pat
         assert {row["id"] for row in table.read(meta=False).to_pylist()} == (
             {"a", "b", "d"} if names else {"a", "b", "c", "d"}
         )
+        (told_of,) = (one for one in table.history() if one.instant == done.instant)
+        assert (told_of.inserts, told_of.deletes) == (0, 2 if names else 1), "of the older slice, which readers saw"
         assert table.check().ok
+
+
+def test_the_newest_of_older_slices_stands_in_and_no_stray(tmp_path: Path) -> None:
+    """A file of the same file group, of a commit that does not name it, is newer than that slice, and nobody's."""
+    for version in ("6", "9"):
+        table = table_of_two(tmp_path / version, version)
+        older = live_of(table, "x")
+        table.upsert(batch_of([Row("z", "z", 1, "elsewhere")]), batch_id="elsewhere")
+        between = table.history()[0].instant
+        table.upsert(batch_of([Row("a", "x", 3, "lost"), Row("h", "x", 3, "lost")]), batch_id="three")
+        live_of(table, "x").unlink()
+        oldest = min((root(table) / "x").glob("*.parquet"), key=lambda one: one.stem.rpartition("_")[2])
+        assert oldest != older
+        stray = oldest.with_name(f"{older.stem.partition('_')[0]}_0-0-0_{between}.parquet")
+        shutil.copy(oldest, stray)
+        (lost,) = table.repair().files
+        assert lost.older == str(older.relative_to(root(table)))
+        assert [one.batch_id for one in lost.writes] == ["three"]
+        done = table.repair(apply=True)
+        assert not stray.exists()
+        adds_up(done, table)
+        assert {row["id"]: row["ts"] for row in table.read(meta=False).to_pylist() if row["day"] == "x"} == {
+            "a": 1,
+            "d": 2,
+            "g": 2,
+        }
+        is_whole(table)
 
 
 @made_once
