@@ -134,6 +134,8 @@ def test_what_yaml_and_the_environment_make_of_a_value(tmp_path: Path) -> None:
     text = "uri: ${LAKE:-s3://lake}/trips\noptions: {lakeindex.openlineage: true, hoodie.index.bloom.fpp: 0.01}\n"
     for environ in ({}, {"LAKE": ""}):
         assert load(tmp_path, text, **environ).uri == "s3://lake/trips"
+    for environ, uri in (({}, "trips"), ({"SUB": ""}, "trips"), ({"SUB": "eu/"}, "eu/trips")):  # it may be empty
+        assert load(tmp_path, "uri: s3://lake/${SUB:-}trips\n", **environ).uri == f"s3://lake/{uri}"
     table = load(tmp_path, text, LAKE="s3://other")
     assert table.uri == "s3://other/trips"
     assert table.options == {"lakeindex.openlineage": "true", "hoodie.index.bloom.fpp": "0.01"}

@@ -8,6 +8,19 @@ from tests.builders import Row, batch_of, make_table
 from tests.cli_support import lakeindex, validate
 
 
+def test_changes_up_to_a_point_are_applied(tmp_path: Path) -> None:
+    """Of a point neither, one or both may be said; what is left out of them stays out."""
+    source, target = make_table(tmp_path / "src"), make_table(tmp_path / "dst")
+    ends = [source.upsert(batch_of([Row(key, "x", 1, key)])).instant for key in "abc"]
+    done = lakeindex("apply", target.uri, "--from", source.uri, "--until", ends[1], "--json")
+    assert done.json["inserts"] == target.count() == 2
+    assert lakeindex("apply", target.uri, "--from", source.uri, "--until", ends[1], "--json").json["noop"]
+    assert lakeindex("apply", target.uri, "--from", source.uri, "--json").json["inserts"] == 1
+    other = make_table(tmp_path / "other")
+    lakeindex("apply", other.uri, "--from", source.uri, "--since", ends[0], "--until", ends[1])
+    assert [row["id"] for row in other.read(meta=False).to_pylist()] == ["b"]
+
+
 def test_a_table_follows_another_by_files_and_by_name(tmp_path: Path) -> None:
     source, target = make_table(tmp_path / "src"), make_table(tmp_path / "dst")
     source.upsert(batch_of([Row("a", "x", 1, "1"), Row("b", "x", 1, "1")]))

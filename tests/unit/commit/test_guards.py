@@ -3,6 +3,7 @@ may have come between the snapshot and ours: each counts, whatever stands before
 """
 
 import itertools
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,10 +12,17 @@ from typing import Any
 import pytest
 
 from lakeindex.commit import write_session as sessions
-from lakeindex.commit.guards import GUARDS, PublishGuards, Since, check_not_overwritten, files_of_commits
+from lakeindex.commit.guards import (
+    GUARDS,
+    PublishGuards,
+    Since,
+    check_not_overwritten,
+    check_schema,
+    files_of_commits,
+)
 from lakeindex.commit.run_records import PlannedFile, RunPlan
 from lakeindex.errors import WriteConflictError
-from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata
+from lakeindex.format.commit_metadata import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, CommitMetadata
 from lakeindex.model import ARRANGING_OPERATION, BaseFile, IndexSpec, IndexType, Instant, InstantState
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import index_record, store_index_change
@@ -28,6 +36,10 @@ ARRANGED = CommitMetadata(operation=ARRANGING_OPERATION, replaced_file_ids={PART
 OVERWRITTEN = CommitMetadata(operation="INSERT_OVERWRITE", replaced_file_ids={PARTITION: (group_id(1),)})
 ELSEWHERE = CommitMetadata(operation="INSERT_OVERWRITE", replaced_file_ids={"elsewhere": (group_id(2),)})
 PLAIN = CommitMetadata(operation="UPSERT")
+SCHEMAS = [
+    json.dumps({"type": "record", "name": "t", "fields": [{"name": one, "type": "int"} for one in names]})
+    for names in (["id"], ["id", "added"])
+]
 
 
 def at(*commits: CommitMetadata) -> dict[Instant, CommitMetadata]:
@@ -37,9 +49,12 @@ def at(*commits: CommitMetadata) -> dict[Instant, CommitMetadata]:
     }
 
 
-def since(world: World, commits: dict[Instant, CommitMetadata] | None = None) -> Since:
+def since(
+    world: World,
+    commits: dict[Instant, CommitMetadata] | None = None,
+    commit: CommitMetadata = CommitMetadata({}, "UPSERT", {SCHEMA_KEY: "{}"}),  # noqa: B008 - a frozen value
+) -> Since:
     """A plan that writes a new file group, on the snapshot of the first commit, while the table has moved."""
-    commit = CommitMetadata({}, "UPSERT", {SCHEMA_KEY: "{}"})
     found = Since(world.store, Table.open(world.store).load_timeline(), PLAN, FIRST, PublishGuards(), commit)
     if commits is not None:
         vars(found)["commits"] = commits  # as if they had been read
@@ -137,6 +152,19 @@ def test_an_overwrite_is_seen_wherever_it_stands_among_others(world: World) -> N
             check_not_overwritten(since(world, at(*order)))
     for order in itertools.permutations((ARRANGED, ELSEWHERE, PLAIN)):
         check_not_overwritten(since(world, at(*order)))
+
+
+def test_changed_columns_are_seen_whichever_commit_changed_them(world: World) -> None:
+    """One that says nothing of columns, as a delete of partitions may, or has them as they were, may come behind."""
+    mine = CommitMetadata({}, "UPSERT", {SCHEMA_KEY: SCHEMAS[0]})
+    silent, same, other = (CommitMetadata({}, "UPSERT", {SCHEMA_KEY: text} if text else {}) for text in ("", *SCHEMAS))
+    altered = CommitMetadata({}, "UPSERT", {INTERNAL_SCHEMA_KEY: "{}"})
+    for wrong, said in ((other, "were changed by another"), (altered, "were altered by another")):
+        for order in itertools.permutations((silent, same, wrong)):
+            with pytest.raises(WriteConflictError, match=said):
+                check_schema(since(world, at(*order), mine))
+    for order in itertools.permutations((silent, same)):
+        check_schema(since(world, at(*order), mine))
 
 
 def test_files_that_a_later_commit_replaced_are_not_looked_into(world: World) -> None:

@@ -7,6 +7,7 @@ from lakeindex.errors import TableCorruptError
 from lakeindex.table.handle import Table
 from lakeindex.timeline.avro_instants import RollbackMetadata, format_rollback_metadata
 from lakeindex.timeline.records import key_of
+from lakeindex.timeline.verdicts import Outcome, Verdict, overrule
 from tests.unit.commit.protocol_support import BATCH, FIRST, OTHER, World
 
 
@@ -31,6 +32,18 @@ def test_an_archived_commit_still_counts(world: World) -> None:
     entry = found(world)
     assert entry is not None
     assert entry.instant == instant
+
+
+def test_an_archived_commit_that_we_have_rolled_back_does_not_count(world: World) -> None:
+    """No rollback of ours need be on the timeline any more: the verdict says so."""
+    instant = world.upsert(BATCH)
+    world.upsert(OTHER, "two")
+    for path in list(world.store.snapshot()):
+        if path.startswith((f".hoodie/{FIRST}", f".hoodie/{instant}")):
+            world.store.delete(path)
+    for outcome in (Outcome.ROLLED_BACK, Outcome.COMMITTED):
+        overrule(world.store, Verdict(instant, outcome, "token", batch_id=BATCH.identity.batch_id))
+        assert (found(world) is None) is (outcome is Outcome.ROLLED_BACK)
 
 
 def test_a_commit_that_hudi_rolled_back_does_not_count(world: World) -> None:

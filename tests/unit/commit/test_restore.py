@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -197,6 +198,32 @@ def test_the_two_files_of_a_savepoint(world: World) -> None:
     assert parse_savepoint(world.store.read(done), done).made_ms > 0
 
 
+def test_a_deletion_of_a_savepoint_that_was_killed_can_be_made_again(world: World) -> None:
+    """A completed savepoint always has its inflight file, as Hudi's has; what is left keeps nothing, and can be deleted."""
+    first, *_ = three(world)
+    savepoint(world, first)
+    start = world.store.snapshot()
+    for at in (1, 2, 3, 4):
+        world.store.restore(start)
+        deleted: list[str] = []
+
+        def hook(call: Call, at: int = at, deleted: list[str] = deleted) -> Fault | None:
+            if call.name == "delete" and "savepoint" in call.path:
+                deleted.append(call.path)
+            return Fault.ERROR if len(deleted) >= at else None
+
+        world.store.hook = hook
+        with suppress(LakeIndexError):
+            delete_savepoint(Table.open(world.store), first, CONFIG, host=world.host(f"killed-{at}"))
+        world.store.hook = None
+        world.gone.add(f"killed-{at}")
+        states = [one.rpartition(".")[2] for one in files_at(world, names.SAVEPOINT) if ".crc" not in one]
+        assert sorted(states) in (["inflight", "savepoint"], ["inflight"], []), (at, states)
+        if states:
+            delete_savepoint(Table.open(world.store), first, CONFIG, host=world.host("keeper"))
+        assert not [path for path in world.store.snapshot() if "savepoint" in path]
+
+
 def _killed_in_between(world: World, to: str, at: int) -> bool:
     """A restore whose process ends at its n-th deletion; whether there was one."""
     deletions = 0
@@ -286,11 +313,15 @@ def test_what_was_written_since_ends_a_restore_that_was_left(world: World) -> No
     assert not parse_restore(world.store.read(files_at(world, names.RESTORE)[-1]), "").instants
 
 
-def test_a_pending_clean_of_another_writer_is_in_the_way(world: World) -> None:
+def test_what_another_writer_has_under_way_is_in_the_way(world: World) -> None:
     first, *_ = three(world)
-    world.store.write(LAYOUT.path(Instant(LATE, names.CLEAN, InstantState.REQUESTED)), b"x")
-    with pytest.raises(PendingInstantError, match="clean"):
-        plan_restore(Table.open(world.store), first)
+    for action in (names.CLEAN, names.REPLACE_COMMIT, names.INDEXING, names.CLUSTERING):
+        path = LAYOUT.path(Instant(LATE, action, InstantState.REQUESTED))
+        world.store.write(path, b"x")
+        with pytest.raises(PendingInstantError, match=action):
+            plan_restore(Table.open(world.store), first)
+        world.store.delete(path)
+    assert plan_restore(Table.open(world.store), first).writes
 
 
 def test_what_was_completed_later_goes_whenever_it_began() -> None:

@@ -17,6 +17,7 @@ from lakeindex.conductor.open_for_write import open_for_write
 from lakeindex.errors import LakeIndexError, SchemaMismatchError
 from lakeindex.model import Operation
 from lakeindex.run.spec import RunSpec
+from lakeindex.stages.stage_input import addressed
 from lakeindex.stages.stage_input.stage import stage_input
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.vectors_support import VECTORS, unpack
@@ -70,7 +71,7 @@ def test_a_batch_becomes_what_hudi_made_of_it(index: str, tmp_path: Path) -> Non
         assert done.deletes == len({key for key, _ in wanted["before"]} - {key for key, _ in wanted["after"]}), name
 
 
-def test_every_door_knows_the_mark(tmp_path: Path) -> None:
+def test_every_door_knows_the_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = table_of("dms_v9", tmp_path)
     before = stored(table)
 
@@ -86,6 +87,15 @@ def test_every_door_knows_the_mark(tmp_path: Path) -> None:
     for insert in (table.insert, table.insert_overwrite):
         with pytest.raises(LakeIndexError, match="marked as deleted"):
             insert(row("new", "D"))
+    file = (
+        tmp_path / "rows.parquet"
+    )  # whose rows stay in it, and only columns of keys are looked at, if the mark allows it
+    pq.write_table(pa.concat_tables([row("more", "U"), row("new", "D")]), file)
+    monkeypatch.setattr(addressed, "LEAST_BYTES", 0)
+    for load in (table.bulk_insert, table.insert_overwrite):
+        with pytest.raises(LakeIndexError, match="marked as deleted"):
+            load(str(file))
+    monkeypatch.undo()
     table.delete(pa.table({"id": ["d"], "p": ["x"], "Op": ["U"]}))  # a delete is one, whatever the row says
     assert stored(table) == sorted([*gone("a", "b", "d"), ["b", "new"]])
 

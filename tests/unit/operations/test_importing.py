@@ -25,6 +25,7 @@ from lakeindex.errors import (
     UsageError,
 )
 from lakeindex.model import IndexType
+from lakeindex.operations.importing import import_table as importing
 
 NAN = float("nan")
 ROWS = pa.table(
@@ -379,6 +380,27 @@ def test_a_source_that_changes_meanwhile_is_noticed(tmp_path: Path) -> None:
         assert lakeindex.open_table(str(place)).count() == 1
 
 
+def test_a_source_that_changes_behind_what_is_loaded_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each commit looks at its own files; those of commits before it may change while it is made."""
+    tables = [pa.table({"id": [n], "p": [f"p{n}"]}) for n in range(2)]
+    source, place = plain(tmp_path / "src", *tables), tmp_path / "t"
+    with ended_after(1), pytest.raises(KilledError):
+        lakeindex.import_table(source, place, key="id", partition="p", max_bytes=1)
+    real = importing._batch_of
+
+    def batch_of(*args: Any) -> Any:
+        (source / "part-0.parquet").unlink()
+        return real(*args)
+
+    monkeypatch.setattr(importing, "_batch_of", batch_of)
+    with pytest.raises(InputError, match="is gone since the import began"):
+        lakeindex.import_table(source, place, key="id", partition="p", max_bytes=1)
+    table = lakeindex.open_table(str(place))
+    assert (table.count(), table.inspect().pending_import is None) == (2, False)
+
+
 def test_files_that_come_later_are_none_of_the_import(tmp_path: Path) -> None:
     source = plain(tmp_path / "src", pa.table({"id": [1]}))
     lakeindex.import_table(source, tmp_path / "t", key="id")
@@ -413,6 +435,9 @@ def test_what_is_no_source_is_refused(tmp_path: Path) -> None:
         lakeindex.import_table(source, tmp_path / "t", key="id")
     with pytest.raises(UsageError, match="cannot lie in what is imported"):
         lakeindex.import_table(source, source / "t", key="id")
+    for around in (source, source.parent):
+        with pytest.raises(UsageError, match="cannot lie in what is imported"):
+            lakeindex.import_table(source, around, key="id")
     with pytest.raises(SchemaMismatchError, match=r"'v' is string in .*part-1\.parquet.* and int64 elsewhere"):
         lakeindex.import_table(
             plain(tmp_path / "two", pa.table({"id": [1], "v": [1]}), pa.table({"id": [2], "v": ["x"]})),

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from lakeindex.api.table import LakeTable
+from lakeindex.operations.rows import file_reader
 from tests.builders import Row, batch_of, make_table
 
+APART = {"hoodie.parquet.small.file.limit": "0"}
+DAYS = ("d0", "d1", "d2")
 
-def three_commits(folder: Path) -> tuple[LakeTable, list[tuple[str, str]]]:
+
+def three_commits(folder: Path, days: tuple[str, str, str] = DAYS) -> tuple[LakeTable, list[tuple[str, str]]]:
     """A table, and the instant and completion time of each commit; the second completed after the third."""
     table = make_table(folder / "t", hoodie__write__table__version="9")
     for number in range(3):
-        table.upsert(batch_of([Row(f"k{number}", f"d{number}", 1, "v")]), batch_id=f"b{number}")
+        table.upsert(batch_of([Row(f"k{number}", days[number], 1, "v")]), batch_id=f"b{number}", options=APART)
     timeline = folder / "t" / ".hoodie" / "timeline"
     names = sorted(path.name for path in timeline.glob("*_*.commit"))
     (t1, c1), (t2, c2), (t3, c3) = (tuple(name.removesuffix(".commit").split("_")) for name in names)
@@ -37,3 +43,25 @@ def test_a_completion_time_may_be_named(tmp_path: Path) -> None:
     assert keys_since(table, first[1]) == {"k1", "k2"}
     assert keys_since(table, third[1]) == {"k1"}
     assert keys_since(table, second[1]) == set()
+
+
+def test_rows_of_one_file_are_told_apart_by_when_they_were_completed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clustering puts them there. With a condition and without; with columns that the condition does not ask for read apart, or at once."""
+    table, (first, second, third) = three_commits(tmp_path, ("d", "d", "d"))
+    assert table.cluster().files_after == 1
+    expected = [(first, {"k1", "k2"}), (third, {"k1"}), (second, set[str]())]
+    for worth in (file_reader._WORTH_A_REQUEST, 0):
+        monkeypatch.setattr(file_reader, "_WORTH_A_REQUEST", worth)
+        for point, keys in [(point, keys) for points, keys in expected for point in points]:
+            assert keys_since(table, point) == keys
+            for where, columns in (
+                ("ts = 1", None),
+                ("ts = 1", ["id"]),
+                ("day = 'd' AND id >= 'k0'", ["v", "id"]),
+                (None, ["id"]),
+            ):
+                scan = table.scan(since=point, where=where, columns=columns)
+                assert set(scan.to_arrow()["id"].to_pylist()) == keys, (point, where)
+                assert scan.count() == len(keys)

@@ -5,21 +5,25 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from time import sleep
 
 import pytest
 from click.testing import CliRunner
 
 from lakeindex.api.table import LakeTable
 from lakeindex.cli import main
-from lakeindex.errors import OptionError, PendingInstantError, UsageError
+from lakeindex.errors import FencedError, OptionError, PendingInstantError, UsageError
+from lakeindex.lock.lock import LOCK_FOLDER
 from lakeindex.operations import repair as repairing
 from lakeindex.operations import repair_plan
-from lakeindex.operations.repair_kept import NOTE
+from lakeindex.operations.repair_kept import NOTE, Kept
 from lakeindex.operations.repair_plan import Mend, Unmended
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
+from lakeindex.table.host import this_host
 from tests.builders import Row, batch_of, make_table
 from tests.golden import made_once
+from tests.meanwhile import MemoryTable
 from tests.stored_indexes import inserted
 
 pytestmark = pytest.mark.usefixtures("time_leaps")
@@ -96,6 +100,8 @@ def test_partitions_strays_and_what_the_dead_left(tmp_path: Path, version: str) 
     (root(table) / "y/.hoodie_partition_metadata").write_bytes(b"junk")
     stray = as_nobodys(live_of(table, "z"))
     content = stray.read_bytes()
+    hadoops = stray.with_name(f".{stray.name}.crc")
+    hadoops.write_bytes(b"crc")
     newest = table.history()[0].instant
     for instant in (newest, OLD):
         marker = root(table) / f".hoodie/.temp/{instant}/x/a_0-0-0_{instant}.parquet.marker.CREATE"
@@ -121,6 +127,8 @@ def test_partitions_strays_and_what_the_dead_left(tmp_path: Path, version: str) 
     kept = Path(str(done.kept).removeprefix("file://"))
     assert kept.parent == Path(f"{table.uri}.repaired")
     assert (kept / of_stray).read_bytes() == content
+    assert (kept / "z" / hadoops.name).read_bytes() == b"crc"
+    assert not hadoops.exists()
     assert (kept / "y/.hoodie_partition_metadata").read_bytes() == b"junk"
     assert list((kept / f".hoodie/.temp/{newest}").rglob("*CREATE"))
     assert json.loads((kept / "repair.json").read_text())["mends"]
@@ -170,6 +178,9 @@ def test_files_that_may_be_somebodys_stay(tmp_path: Path) -> None:
     (folder / f"{pending}.commit.requested").touch()
     (folder / f"{pending}.inflight").touch()
     beside = as_nobodys(live, pending)
+    markers = root(table) / f".hoodie/.temp/{pending}/x/{beside.name}.marker.CREATE"
+    markers.parent.mkdir(parents=True)
+    markers.touch()
     unknown = as_nobodys(live_of(table, "y"), later)
     odd = live.with_name("rows.parquet")
     shutil.copy(live, odd)
@@ -184,6 +195,7 @@ def test_files_that_may_be_somebodys_stay(tmp_path: Path) -> None:
     with pytest.raises(PendingInstantError):
         table.repair(["stray"], apply=True)
     assert beside.exists()
+    assert markers.exists()
     assert unknown.exists()
     assert odd.exists()
 
@@ -199,6 +211,61 @@ def test_a_dead_writer_is_settled_and_a_living_one_is_not(tmp_path: Path) -> Non
     assert told(done.mends) == [("pending", pending)]
     assert pending not in Table.open(open_storage(table.uri)).load_timeline().pending_times
     assert table.check().ok
+
+
+def test_of_each_end_of_an_instant_what_it_left_goes(tmp_path: Path) -> None:
+    """By whatever says how it ended: the timeline, its archive, our verdict, a rollback that is there or archived itself."""
+    for version in ("6", "9"):
+        table = table_of_two(tmp_path / version, version)
+        own = root(table) / ".hoodie/.lakeindex/verdicts"
+        undone = str(table.history()[0].instant)
+        table.rollback(undone)
+        (own / f"{undone}.json").unlink(missing_ok=True)
+
+        def ends(*times: str, of: LakeTable = table) -> dict[str, str]:
+            for time in times:
+                (root(of) / f".hoodie/.temp/{time}").mkdir(parents=True, exist_ok=True)
+                (root(of) / f".hoodie/.temp/{time}/MARKERS0").touch()
+            found = [one for one in of.repair(["leftover"]).mends if one.kind == "leftover"]
+            return {one.culprit.rpartition("/")[2]: one.found.rpartition(", which ")[2] for one in found}
+
+        assert ends(undone) == {undone: "was rolled back"}
+        written = [str(table.upsert(batch_of([Row("a", "x", n, "v")])).instant) for n in range(2, 7)]
+        table.clean(1)
+        assert table.archive(1, options={"hoodie.cleaner.commits.retained": "1"}).instants
+        assert undone not in " ".join(one.name for one in (root(table) / ".hoodie").rglob("*.rollback")), "archived"
+        for time in written[:2]:
+            (own / f"{time}.json").unlink(missing_ok=True)
+        assert ends(undone, written[0], written[-1]) == {
+            undone: "was rolled back",
+            written[0]: "was archived",
+            written[-1]: "is completed",
+        }
+        assert table.repair(["leftover"], apply=True).ok
+        assert not any((root(table) / ".hoodie/.temp").iterdir())
+
+
+def test_who_lost_the_lock_mends_no_further() -> None:
+    """Between any two mends another writer may have taken it over: what is left to do is his to look at."""
+    world = MemoryTable.holding(FIRST, SECOND, hoodie__write__table__version="9")
+    newest = world.timeline().completed_writes[-1].time
+    live = [file for part in "xyz" for file in Table.open(world.store).listed_snapshot().base_files(part)]
+    strays = [f"{one.partition_path}/{NOBODYS}_0-0-0_{newest}.parquet" for one in live]
+    for one, stray in zip(live, strays, strict=True):
+        world.store.write(stray, world.store.read(one.path))
+
+    def taken_over() -> None:
+        (lock, *_) = sorted((one.path for one in world.store.list(LOCK_FOLDER)), reverse=True)
+        folder, _, name = lock.rpartition("/")
+        number = int(name.removesuffix(".json"))
+        record = json.loads(world.store.read(lock)) | {"epoch": number + 1}
+        world.store.write(f"{folder}/{number + 1:0{len(name) - 5}d}.json", json.dumps(record).encode())
+
+    assert world.once(lambda call: call.name == "delete" and call.path == strays[0], taken_over) == []
+    with pytest.raises(FencedError):
+        world.table.repair(["stray"], apply=True)
+    there = {one.path for one in world.store.list()}
+    assert [stray in there for stray in strays] == [False, True, True]
 
 
 def test_what_a_savepoint_names_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,6 +326,27 @@ def test_a_repair_that_was_cut_short_is_finished(tmp_path: Path, monkeypatch: py
     assert len(list(Path(f"{table.uri}.repaired").iterdir())) == 1, "it goes on in the folder where it began"
     assert done.kept
     is_whole(table)
+
+
+def test_what_was_kept_first_stays_until_a_repair_ends(tmp_path: Path) -> None:
+    """One that goes on may find what it tore itself."""
+    table = Table.at(table_of_two(tmp_path).uri)
+    path = "x/.hoodie_partition_metadata"
+    whole = table.storage.read(path)
+    begun = Kept.begin(table, this_host(), (), "{}")
+    begun.copy([path, "nothing"])
+    table.storage.write(path, b"")
+    goes_on = Kept.begin(table, this_host(), ("files",), "{}")
+    assert (goes_on.uri, goes_on.partitions) == (begun.uri, ("files",))
+    goes_on.remove([path])
+    assert (goes_on.read(path), goes_on.read("nothing")) == (whole, None)
+    goes_on.end()
+    assert Kept.unfinished(table.storage) is None
+    table.storage.write(path, b"later")
+    sleep(0.01)  # a folder is called by its millisecond
+    after = Kept.begin(table, this_host(), (), "{}")
+    after.copy([path])
+    assert (after.read(path), goes_on.read(path), after.partitions) == (b"later", whole, ())
 
 
 def test_keys_stored_twice_are_one_of_the_kinds(tmp_path: Path) -> None:

@@ -124,6 +124,19 @@ def test_what_nothing_shows_has_to_be_said(tmp_path: Path) -> None:
     goes_on(table)
 
 
+def test_what_is_said_may_not_contradict_what_is_written(tmp_path: Path) -> None:
+    """The metadata table has the version; what is said of it may be left out, or be the same, as an option or a property."""
+    for said in ("options", "properties"):
+        table = table_of_two(tmp_path / said, "6", ("files",))
+        lose(table)
+        key = VERSION if said == "options" else "hoodie.table.version"
+        before = tree(table)
+        with pytest.raises(UsageError, match="given as 8, and the metadata table has 6"):
+            table.repair_properties(**FIELDS, **{said: {key: "8"}}, apply=True)
+        assert tree(table) == before
+        assert table.repair_properties(**FIELDS, **{said: {key: "6"}}).entries["hoodie.table.version"] == "6"
+
+
 def test_a_metadata_table_that_does_not_agree_goes(tmp_path: Path) -> None:
     table = table_of_two(tmp_path, "9", ("files", "column_stats"))
     lose(table)

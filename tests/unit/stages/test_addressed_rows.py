@@ -263,6 +263,26 @@ def test_input_that_changes_before_it_is_written_ends_the_run(table: LakeTable, 
     assert table.check().violations == ()
 
 
+def test_input_that_changes_is_seen_beside_another_writer_too(tmp_path: Path) -> None:
+    """Whose rows make the batch one that is merged: its rows are then taken by each file that needs some."""
+    other = [Row("k001", "d1", 1, "old"), Row("z", "d0", 1, "old")]
+    for number, change in enumerate(CHANGES.values()):
+        table, path = make_table(tmp_path / f"t{number}"), batch_at(tmp_path / f"in{number}.parquet")
+
+        def both(table: LakeTable = table, path: Path = path, change: Callable[[Path], object] = change) -> None:
+            table.upsert(batch_of(other), options=OVERTAKES)
+            change(path)
+
+        runner = Meanwhile("tag inserts", both)
+        with pytest.raises(InputChangedError, match=r"in\d.parquet' (has changed|is gone)"):
+            run_batch(spec_of(table, path), runner)
+        assert runner.done
+        assert values(table) == {"k001": "old", "z": "old"}
+        batch_at(path)
+        run_batch(spec_of(table, path), LocalRunner(1))
+        assert set(values(table).values()) == {"old", "right"}
+
+
 @pytest.mark.parametrize("title", ["tag inserts", "keys of files", COLUMNS, WRITING])
 @pytest.mark.parametrize("meanwhile", ["nothing", "the file is moved", "single job"])
 def test_a_killed_run_is_gone_on_with(table: LakeTable, tmp_path: Path, title: str, meanwhile: str):

@@ -19,7 +19,7 @@ from lakeindex.options.parse import parse_options
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.table.index_inference import are_buckets, index_of_stored
-from tests.builders import Row, as_hudis, make_table
+from tests.builders import Row, as_hudis, batch_of, make_table
 from tests.unit.operations.test_rescaling import bucket_table, rows, upsert
 from tests.vectors_support import unpack_table
 
@@ -261,6 +261,23 @@ def test_files_without_filters_are_looked_up_by_their_keys(tmp_path: Path) -> No
     assert spec.index_type is IndexType.SIMPLE
 
 
+def test_a_filter_in_any_file_that_is_looked_at_shows_bloom(tmp_path: Path) -> None:
+    """The first, the last and one in the middle: another writer's insert may have made files without."""
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of([Row(day, day, 1, "v") for day in "xyz"]))
+    folder = as_hudis(table)
+    whole = {path: path.read_bytes() for path in folder.glob("[xyz]/*.parquet")}
+    assert len(whole) == 3
+    for kept in (None, *whole):
+        for path, data in whole.items():
+            path.write_bytes(data)
+            if path != kept:
+                pq.write_table(pq.read_table(path).replace_schema_metadata(None), path)
+        spec = shown(folder)
+        assert spec is not None
+        assert spec.index_type is (IndexType.SIMPLE if kept is None else IndexType.BLOOM), kept
+
+
 def test_a_record_index_and_an_empty_table_do_not_tell(tmp_path: Path) -> None:
     empty = as_hudis(make_table(tmp_path / "empty"))
     with pytest.raises(OptionError, match="has no file yet") as caught:
@@ -272,10 +289,15 @@ def test_a_record_index_and_an_empty_table_do_not_tell(tmp_path: Path) -> None:
     folder = as_hudis(table)
     build_metadata_table(Table.open(open_storage(str(folder))))
     properties = folder / ".hoodie" / "hoodie.properties"
-    properties.write_text(properties.read_text().replace("partitions=files", "partitions=files,record_index"))
-    with pytest.raises(OptionError, match="record index") as caught:
-        shown(folder)
-    assert "RECORD_INDEX" in (caught.value.hint or "")
+    text = properties.read_text()
+    for said in (
+        "partitions=files,record_index",
+        "partitions=files\nhoodie.table.metadata.partitions.inflight=record_index",
+    ):
+        properties.write_text(text.replace("partitions=files", said))  # there, or still being built
+        with pytest.raises(OptionError, match="record index") as caught:
+            shown(folder)
+        assert "RECORD_INDEX" in (caught.value.hint or "")
     assert shown(folder, **{"hoodie.index.type": "BLOOM"}) == IndexSpec(IndexType.BLOOM)
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.commit.services.archive import LogArchive, LsmArchive, Recorded
-from lakeindex.errors import FencedError, TableCorruptError, TimelineChangedError
+from lakeindex.errors import FencedError, LakeIndexError, TableCorruptError, TimelineChangedError
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import open_storage
@@ -137,6 +137,33 @@ def test_ten_files_become_one_of_the_next_level_and_old_ones_go() -> None:
     assert len(lsm.listed_manifests(names)) <= 10
     assert len(names) < 40
     assert archive.recorded().instants >= {(time_of(number), "commit") for number in range(122, 126)}
+
+
+def test_tidying_that_was_killed_leaves_no_manifest_of_files_that_are_gone() -> None:
+    """At any of its deletions; and the next one takes away what it left."""
+    store = MemoryStorage()
+    archive = LsmArchive(store, FOLDER)
+    for number in range(1, 13):
+        record(store, number)
+    start, at, deletions = store.snapshot(), 0, 0
+    while at <= deletions:
+        store.restore(start)
+        at, deletions = at + 1, 0
+
+        def hook(call: Call, at: int = at) -> Fault | None:
+            nonlocal deletions
+            deletions += call.name == "delete"
+            return Fault.ERROR if call.name == "delete" and deletions >= at else None
+
+        store.hook = hook
+        with suppress(LakeIndexError):
+            archive.tidy()
+        store.hook = None
+        names = {one.path.rpartition("/")[2] for one in store.list_folder(FOLDER).objects}
+        for manifest in lsm.listed_manifests(names):
+            assert {one.name for one in lsm.read_manifest(store, FOLDER, manifest).files} <= names, (at, manifest)
+        assert len(rows_of(store)) == 12
+    assert at > 10
 
 
 def test_large_files_are_merged_in_fewer() -> None:
