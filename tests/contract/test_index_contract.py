@@ -56,7 +56,7 @@ IN_METADATA = {
 }
 """Types that answer from partitions of Hudi's metadata table, where a table has them."""
 COPIED = {*(kind for kind in TYPES if not kind.is_stored), IndexType.RECORD_INDEX, IndexType.RECORD_LEVEL_INDEX}
-EXAMPLES = int(os.environ.get("LAKEINDEX_CONTRACT_EXAMPLES", "5"))
+EXAMPLES = int(os.environ.get("LAKEINDEX_CONTRACT_EXAMPLES", "4"))
 _KEYS = ("a", "b:1", "cé", "d中", "e\U0001f600", "f\uffff", "g,h:2")
 _ROW = st.builds(
     Row,

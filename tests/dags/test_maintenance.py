@@ -49,12 +49,12 @@ def results(run: Any, table: str) -> dict[str, str]:
 
 
 def test_every_table_step_by_step(dag: Any, tmp_path: Path) -> None:
-    run = dag.test(run_conf={"check": True})
-    steps = ("settle", "savepoint", "clean", "metadata", "archive", "compact", "cache", "runs", "sync", "check")
+    run = dag.test()
+    steps = ("settle", "savepoint", "clean", "metadata", "archive", "compact", "cache", "runs", "sync")
     for table in ("apples", "berries"):
         assert results(run, table) == {
             **dict.fromkeys(steps, "success"),
-            **dict.fromkeys(("repair", "cluster"), "skipped"),
+            **dict.fromkeys(("repair", "cluster", "check"), "skipped"),
         }
     assert results(run, "cherries")["settle"] == "skipped"
     assert results(run, "figs")["settle"] == "failed"
@@ -66,12 +66,11 @@ def test_every_table_step_by_step(dag: Any, tmp_path: Path) -> None:
 def test_a_locked_table_is_tried_again_and_another_goes_on(dag: Any, tmp_path: Path) -> None:
     for task in dag.tasks:
         task.retries = 0
-    assert results(dag.test(run_conf={"tables": ["berries"]}), "berries")["check"] == "skipped"
     with locked(open_storage(str(tmp_path / "apples")), WriteConfig(), "a long write"):
         run = dag.test(run_conf={"tables": ["apples", "berries"], "check": True})
     assert results(run, "apples")["settle"] == "failed"
     assert results(run, "apples")["check"] == "success"  # it is asked most where something went wrong
-    assert results(run, "berries")["archive"] == "success"
+    assert results(run, "berries").items() >= {"archive": "success", "check": "success"}.items()
 
 
 def test_the_schedule_comes_from_the_environment(dag: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -215,13 +213,3 @@ def test_what_a_template_renders_to_is_a_truth() -> None:
     ):
         task = LakeIndexUpsertOperator(task_id="t", table="/lake/t", inputs="x", force=force)
         assert task.plan().force is meant, force
-
-
-def test_importing_it_loads_no_data_library_and_the_package_not_even_airflow() -> None:
-    code = (
-        "import sys, lakeindex.airflow; print('airflow' in sys.modules);"
-        "from lakeindex.airflow import LakeIndexUpsertOperator;"
-        "print([m for m in ('pyarrow', 'numpy', 'obstore', 'pyspark', 'pandas') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
-    assert done.stdout.split("\n")[-3:-1] == ["False", "[]"]

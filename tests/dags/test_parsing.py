@@ -98,10 +98,10 @@ def test_spark_submit_command_names_job_and_master(dags: dict[str, Any], stage: 
     assert str(ROOT / "jobs" / f"{stage}.py") in command
 
 
-@pytest.mark.parametrize("first", ["", "import lakeindex; "])
-def test_parsing_loads_no_data_library(first: str) -> None:
+def test_parsing_loads_no_data_library_and_the_package_not_even_airflow() -> None:
     code = (
-        f"{first}import json, runpy, sys; before = set(sys.modules); [runpy.run_path(f) for f in {FILES!r}];"
+        "import json, runpy, sys, lakeindex.airflow; print('AIRFLOW', 'airflow' in sys.modules);"
+        f"from lakeindex.airflow import LakeIndexUpsertOperator; [runpy.run_path(f) for f in {FILES!r}];"
         f"print('LOADED', json.dumps([m for m in {HEAVY!r} if m in sys.modules]))"
     )
     done = subprocess.run(
@@ -109,6 +109,7 @@ def test_parsing_loads_no_data_library(first: str) -> None:
     )
     line = next(line for line in done.stdout.splitlines() if line.startswith("LOADED"))
     assert json.loads(line.removeprefix("LOADED ")) == []
+    assert "AIRFLOW False" in done.stdout
 
 
 def test_a_table_file_that_is_wrong_is_an_import_error_that_names_it(

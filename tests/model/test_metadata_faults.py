@@ -30,14 +30,14 @@ EVERY = (*WITH_STATISTICS, RECORD_INDEX)
 NAMES = {"6": tuple(one for one in EVERY if one != PARTITION_STATS), "9": EVERY}
 VERSIONS = ("6", "9")
 EVERY_NTH = {
-    "upsert": 61,
-    "rescale": 61,
-    "cluster": 47,
-    "roll back": 17,
-    "clean": 13,
-    "add the record index": 17,
-    "roll back what was built in": 19,
-    "restore": 41,
+    "upsert": 97,
+    "rescale": 113,
+    "cluster": 71,
+    "roll back": 37,
+    "clean": 23,
+    "add the record index": 29,
+    "roll back what was built in": 31,
+    "restore": 61,
 }
 """Of the calls that fail in the short test."""
 
@@ -163,7 +163,7 @@ def restore_first() -> None:
 def test_some_calls_may_fail(name: str, version: str, first: int) -> None:
     """Of each operation one of the versions; both, and every call, under the mark ``model``."""
     report = fail_every_call(operation(name, version), every=EVERY_NTH[name], first=first)
-    assert report.histories >= 4
+    assert report.histories >= 3
 
 
 @pytest.mark.model

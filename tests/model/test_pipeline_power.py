@@ -124,7 +124,7 @@ OPERATIONS = {
     "index build": Operation("index build", prepared("RECORD_INDEX"), build, holds([FIRST], is_global=True)),
     "create": Operation("create", dict, create, is_written),
 }
-CHOSEN = {"create": 5, "upsert GLOBAL_BLOOM": 149, "upsert RECORD_INDEX": 149, "rescale": 83, "migrate": 163}
+CHOSEN = {"create": 5, "upsert GLOBAL_BLOOM": 223, "upsert RECORD_INDEX": 211, "rescale": 149, "migrate": 227}
 """What every run of the suite plays: each n-th call. The whole depth is ``make model``'s."""
 
 
@@ -135,7 +135,7 @@ def cut(operation: Operation, *, every: int = 1, first: int = 1, seeds: int) -> 
 @pytest.mark.parametrize("name", CHOSEN)
 def test_power_may_be_cut_at_some_calls(name: str) -> None:
     report = cut(OPERATIONS[name], every=CHOSEN[name], first=min(7, CHOSEN[name]), seeds=0)
-    assert report.histories >= 6
+    assert report.histories >= 4
 
 
 @pytest.mark.model

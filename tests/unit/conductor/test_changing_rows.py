@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -248,20 +249,23 @@ def changed(oracle: Oracle, what: str) -> None:
         oracle.apply([Row("r", "x", 1, "new")])
 
 
-@pytest.mark.parametrize("what", ["delete", "update", "replace"])
+MEANWHILE = [
+    [Row("n", "x", 1, "new row that meets it")],
+    [Row("n", "elsewhere", 1, "in a new partition")],
+    [Row("k0", "x", 9, "meets it no more")],
+    [Row("k3", "x", 3, "", deleted=True), Row("k5", "z", 7, "has nothing to do with it")],
+    [Row("k9", "x", 9, "in a group that is rewritten")],
+]
+
+
 @pytest.mark.parametrize(
-    "other",
+    ("what", "other", "when"),
     [
-        [Row("n", "x", 1, "new row that meets it")],
-        [Row("n", "elsewhere", 1, "in a new partition")],
-        [Row("k0", "x", 9, "meets it no more")],
-        [Row("k3", "x", 3, "", deleted=True), Row("k5", "z", 7, "has nothing to do with it")],
-        [Row("k9", "x", 9, "in a group that is rewritten")],
+        (*case, (begins_to_write, writes_data)[n % 2])
+        for n, case in enumerate(product(("delete", "update", "replace"), MEANWHILE))
     ],
-    ids=lambda rows: rows[0].v or "deleted",
 )
-@pytest.mark.parametrize("when", [begins_to_write, writes_data])
-def test_rows_that_are_committed_meanwhile_are_among_them(when: Any, other: list[Row], what: str) -> None:
+def test_rows_that_are_committed_meanwhile_are_among_them(what: str, other: list[Row], when: Any) -> None:
     """What was chosen is chosen again: nothing that meets the condition is left, or is changed that meets it no more."""
     world, oracle = MemoryTable.holding(FIRST[:12], FIRST[12:]), Oracle()
     oracle.apply(FIRST)

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeindex.metadata.column_ranges import (
@@ -79,6 +79,7 @@ TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any], Any]] = {
 def test_a_range_holds_all_values_that_are_read_back(name: str, as_integer: bool):
     kind, values, stored = TYPES[name]
 
+    @settings(max_examples=40)
     @given(st.lists(st.none() | values, min_size=1), st.integers(1, 5))
     def check(column: list[Any], group: int) -> None:
         table = pa.table({"c": pa.array(column, kind)})

@@ -167,7 +167,7 @@ def test_a_random_story(version: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize("version", [6, 9, 10])
-@settings(max_examples=16, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_compactions_change_no_statistics(version: int, seed: int) -> None:
     """Tight, loose and deleted records of a few columns, and records that go: as merged by whoever reads them all."""

@@ -58,9 +58,9 @@ def logs(folder: Path) -> Iterator[Path]:
 
 
 def spots(data: bytes) -> Iterator[tuple[int, int]]:
-    """Places of the bytes that say a block's instant and kind, each with bits."""
+    """Places of the bytes that say a block's instant and kind, each with a bit, or all that matter."""
     for match in re.finditer(rb"\d{17,20}", data[:HEAD]):
-        yield from ((at, bit) for at in range(match.start(), match.end(), 8) for bit in (0, 2))
+        yield from ((at, at % 2 * 2) for at in range(match.start(), match.end(), 9))
     kind = len(b"#HUDI#") + 8 + 4 + 3  # behind the magic, the length and the version, the last byte of an int
     yield from ((kind, bit) for bit in range(3))
 

@@ -37,7 +37,7 @@ ROWS = st.builds(
 BATCHES = st.lists(st.lists(ROWS, min_size=1, max_size=8), min_size=1, max_size=4)
 INDEXES = [str(kind) for kind in IndexType if kind not in {IndexType.HBASE, IndexType.STATE}]
 """Those that need no server and no engine; HBASE and STATE have tests of their own."""
-SLOW = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW = settings(max_examples=14, deadline=None, suppress_health_check=list(HealthCheck))
 SMALL = {"lakeindex.parquet.row.group.rows": "2", "hoodie.parquet.small.file.limit": "0"}
 
 

@@ -417,7 +417,7 @@ def test_columns_of_no_condition_are_read_where_a_row_was_chosen(
     table.upsert(rows, options={"lakeindex.parquet.row.group.rows": "20"})
     conditions = ["n < 30", "n > 190 OR place.x = 150", "n IS NULL", "n = 7", "n = 7 AND place.x = 8", "place.y = '21'"]
     chosen: tuple[list[str] | None, ...] = (None, ["text", "n"], ["place", "text"], ["n"], ["text", "id"])
-    scans = list(itertools.product(conditions, chosen))
+    scans = list(itertools.product(conditions, chosen))[::2]
 
     def found() -> list[pa.Table]:
         whole = [table.scan(where=where, columns=columns).to_arrow() for where, columns in scans]

@@ -149,7 +149,7 @@ def stored(table: LakeTable) -> list[tuple[str, list[dict[str, Any]], list[int]]
     return sorted(found, key=lambda one: one[0])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     kind=st.sampled_from(sorted(TABLES)),
     operation=st.sampled_from(["upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table"]),

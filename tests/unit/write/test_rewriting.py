@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeindex.bloom import marks
@@ -178,6 +178,7 @@ KEYS = [f"k{n:03d}" for n in range(40)]
 AS_NEW = UpdateRule(function=MergeFunction("as_new", lambda _, new: new), deciding=frozenset({"id"}))
 
 
+@settings(max_examples=50)
 @given(st.data())
 def test_any_changes_three_times(data: st.DataObject):
     keys = data.draw(st.lists(st.text("abcé中", min_size=1, max_size=3), unique=True, min_size=1, max_size=40))
@@ -198,6 +199,7 @@ def test_any_changes_three_times(data: st.DataObject):
             old = check(old, changes, dataclasses.replace(REWRITE, new=new, part=part))
 
 
+@settings(max_examples=50)
 @given(st.data())
 def test_files_made_together_are_the_same_as_made_alone(data: st.DataObject):
     """So a retry that divides the work in another way writes the same bytes under the same names."""
