@@ -64,7 +64,7 @@ test-slow: setup ## what takes long beside what it tells: whole spark-submits, s
 
 .PHONY: test-version-9
 test-version-9: setup ## every call of the protocol fails, and the power is cut, on tables of version 9
-	@LAKEINDEX_TABLE_VERSION=9 $(PYTEST) -n $(WORKERS) -m "not model" tests/model/test_faults.py tests/model/test_power_loss.py
+	@LAKEINDEX_TABLE_VERSION=9 $(PYTEST) -n $(WORKERS) -k "not a_third_of and not power_may_be_cut_at_every" tests/model/test_faults.py tests/model/test_power_loss.py
 
 .PHONY: unit
 unit: setup ## the tests that need neither a JVM nor Airflow

@@ -455,29 +455,27 @@ ARCHIVE_METADATA = Operation(
 KEPT = tuple(kept(one) for one in (UPSERT, ROLLBACK, RESCALE, UNDO, CLEAN, RESTORE))
 
 
-@pytest.mark.parametrize(
-    "operation",
-    [
-        *(UPSERT, *LOCKED, ROLLBACK, RESTORE, UNSCALE, KEEP, LET_GO, DROP, SWEEP, RESCALE, UNDO),
-        *(CLEAN, ARCHIVE, BUILD, COMPACT, *KEPT),
-    ],
-    ids=lambda one: one.name,
+OPERATIONS = (
+    *(UPSERT, *LOCKED, ROLLBACK, RESTORE, UNSCALE, KEEP, LET_GO, DROP, SWEEP, RESCALE, UNDO),
+    *(CLEAN, ARCHIVE, BUILD, COMPACT, *KEPT, ARCHIVE_METADATA),
 )
-def test_every_call_may_fail_in_every_way(operation: Operation) -> None:
-    report = fail_every_call(operation)
-    assert report.histories >= report.calls
-    assert report.outcomes["fine"] > 0
 
 
-def test_some_calls_of_archiving_the_metadata_table_may_fail_in_every_way() -> None:
-    report = fail_every_call(ARCHIVE_METADATA, every=11, first=3)
+@pytest.mark.parametrize(
+    ("first", "operation"),
+    [(1 + number % 3, one) for number, one in enumerate(OPERATIONS)],
+    ids=[one.name for one in OPERATIONS],
+)
+def test_a_third_of_the_calls_may_fail_in_every_way(operation: Operation, first: int) -> None:
+    report = fail_every_call(operation, every=11 if operation is ARCHIVE_METADATA else 3, first=first)
     assert report.outcomes["fine"] > 0
 
 
 @pytest.mark.model
 @pytest.mark.timeout(1200)
-def test_every_call_of_archiving_the_metadata_table_may_fail_in_every_way() -> None:
-    report = fail_every_call(ARCHIVE_METADATA)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.name)
+def test_every_call_may_fail_in_every_way(operation: Operation) -> None:
+    report = fail_every_call(operation)
     assert report.histories >= report.calls
     assert report.outcomes["fine"] > 0
 

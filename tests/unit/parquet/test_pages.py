@@ -130,12 +130,12 @@ def test_a_header_that_claims_more_than_a_header_has_is_not_waited_for() -> None
     assert walk.end().problem == "the header of page 0 cannot be read"
 
 
-def test_every_flip_in_a_file_of_ours_is_seen_when_it_is_copied() -> None:
+def test_any_flip_in_a_file_of_ours_is_seen_when_it_is_copied() -> None:
     data = stamped(encoded())
     footer = len(data) - 8 - struct.unpack("<I", data[-8:-4])[0]
-    random_bits = random.Random(17).sample(range(32, 8 * len(data)), 1500)
-    headers = [8 * c.start + bit for group in parts(data).text.chunks for c in group for bit in range(8 * 40)]
-    for bit in random_bits + headers + list(range(8 * footer, 8 * len(data), 7)):
+    random_bits = random.Random(17).sample(range(32, 8 * len(data)), 700)
+    headers = [8 * c.start + bit for group in parts(data).text.chunks for c in group for bit in range(0, 8 * 40, 3)]
+    for bit in random_bits + headers + list(range(8 * footer, 8 * len(data), 13)):
         with pytest.raises(DamagedPagesError):
             copied(flipped(data, bit))
 
