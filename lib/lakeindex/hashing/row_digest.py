@@ -76,13 +76,23 @@ def _mix(values: Hashes) -> Hashes:
 
 def _hash_array(array: pa.Array) -> Hashes:
     """A hash of each value: uint64 [n]."""
-    array = without_dictionary(array)
+    if pa.types.is_dictionary(array.type):
+        return _hash_dictionary(array)
     if pa.types.is_null(array.type):
         return np.full(len(array), _NULL, np.uint64)
     hashes = _hash_values(array)
     if array.null_count:
         hashes[array.is_null().to_numpy(zero_copy_only=False)] = _NULL
     return hashes
+
+
+def _hash_dictionary(array: pa.DictionaryArray) -> Hashes:
+    """As of the plain values, each entry hashed once."""
+    if len(array.dictionary) > len(array):
+        return _hash_array(without_dictionary(array))
+    entries = np.append(_hash_array(array.dictionary), _NULL)
+    places = array.indices.cast(pa.int64()).fill_null(len(entries) - 1)
+    return entries[places.to_numpy(zero_copy_only=False)]
 
 
 def _hash_values(array: pa.Array) -> Hashes:

@@ -304,11 +304,8 @@ class AsTheyAre:
     def places(self, rows: pa.Table, file: BaseFile) -> np.ndarray:  # noqa: ARG002 - of a Placing
         return np.zeros(rows.num_rows, np.int64)
 
-    def order(self, rows: pa.Table) -> pa.Array:
+    def order(self, rows: pa.Table, file: BaseFile) -> pa.Array:  # noqa: ARG002 - of a Placing
         return pa.array(np.arange(rows.num_rows, dtype=np.uint64))
-
-    def check(self, rows: pa.Table, file: BaseFile) -> None:
-        """Whatever is there is right."""
 
 
 @dataclass(frozen=True)

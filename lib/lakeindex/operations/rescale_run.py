@@ -55,13 +55,12 @@ class BucketPlacing:
             )
         return bucket_ids(keys, self.layout.count_of(file.partition_path), self.layout)
 
-    def order(self, rows: pa.Table) -> pa.Array:
+    def order(self, rows: pa.Table, file: BaseFile) -> pa.Array:
         """As :class:`~lakeindex.operations.rewrite_run.Placing`."""
-        return pc.sort_indices(rows.column(RECORD_KEY))
-
-    def check(self, rows: pa.Table, file: BaseFile) -> None:
-        """As :class:`~lakeindex.operations.rewrite_run.Placing`."""
-        _check_unique(rows.column(RECORD_KEY), file)
+        keys = rows.column(RECORD_KEY)
+        order = pc.sort_indices(keys)
+        _check_unique(keys.take(order), file)
+        return order
 
 
 def _check_unique(keys: pa.ChunkedArray, file: BaseFile) -> None:

@@ -28,7 +28,14 @@ from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteSt
 from lakeindex.hashing.arrow import one_array, plain_strings
 from lakeindex.hashing.row_digest import RowDigest, digest_rows, sum_of
 from lakeindex.model import ARRANGING_OPERATION, BaseFile
-from lakeindex.operations.rows.aligned_rows import align, aligned_batches, open_base_file, row_schema
+from lakeindex.operations.rows.aligned_rows import (
+    align,
+    aligned_batches,
+    dictionaries_of,
+    in_dictionaries,
+    open_base_file,
+    row_schema,
+)
 from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.pages import open_pages, read_groups
 from lakeindex.parquet.splice import ParquetParts, splice
@@ -56,6 +63,7 @@ from lakeindex.write.base_file import (
     schema_footer,
 )
 from lakeindex.write.file_parts import encoded_parts
+from lakeindex.write.single_columns import without_unused
 from lakeindex.write.types.avro_schema import schema_to_avro
 
 OPERATION: Final = ARRANGING_OPERATION
@@ -65,6 +73,7 @@ _TASKS_A_SLOT: Final = 3
 _GROUPS_AT_ONCE: Final = 4
 _LARGEST_TEXTS: Final = 1024**3
 _ROWS_AT_ONCE: Final = 65_536
+_WIDE: Final = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 _THREADS: Final = "rewrite"
 
 
@@ -74,11 +83,12 @@ class Placing(Protocol):
     def places(self, rows: pa.Table, file: BaseFile) -> np.ndarray:
         """The place of each row of an old file: int64 [n]. Raises: TableCorruptError: a row has none."""
 
-    def order(self, rows: pa.Table) -> pa.Array:
-        """The order of the rows of a place: their numbers, uint64 [n]."""
+    def order(self, rows: pa.Table, file: BaseFile) -> pa.Array:
+        """The order of the rows of a place of a new file: their numbers, uint64 [n].
 
-    def check(self, rows: pa.Table, file: BaseFile) -> None:
-        """Look at the ordered rows of a place of a new file. Raises: TableCorruptError: they cannot be there."""
+        Raises:
+            TableCorruptError: they cannot be there.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +184,13 @@ def build_files(tasks: tuple[BuildTask, ...]) -> tuple[BuiltFile, ...]:
     return tuple(_build(task) for task in tasks)
 
 
+def moved_schema(schema: pa.Schema) -> pa.Schema:
+    """What is moved of a row: every column but the file's name, which a rewrite changes."""
+    return pa.schema([field for field in row_schema(schema) if field.name != FILE_NAME])
+
+
 def digest_without_name(rows: pa.Table) -> RowDigest:
-    """Digest of every column but the file's name, which a rewrite changes."""
+    """Digest of what is moved of rows."""
     return digest_rows(rows.drop_columns([FILE_NAME]))
 
 
@@ -187,8 +202,8 @@ def _split(task: SplitTask) -> SplitFile:
         return SplitFile(task.old, known, RowDigest(**done["digest"]))
     data, digest = bytearray(), RowDigest()
     pieces: dict[int, tuple[RowsPiece, ...]] = {}
-    for rows in _batches(store, task.old, row_schema(task.schema), chunk_bytes(current_share())):
-        digest = digest + digest_without_name(rows)
+    for rows in _batches(store, task.old, moved_schema(task.schema), chunk_bytes(current_share())):
+        digest = digest + digest_rows(rows)
         places = task.placing.places(rows, task.old)
         order = np.argsort(places, kind="stable")
         found, starts = np.unique(places[order], return_index=True)
@@ -208,6 +223,8 @@ def _split(task: SplitTask) -> SplitFile:
 def _batches(store: Storage, file: BaseFile, schema: pa.Schema, most: int) -> Iterator[pa.Table]:
     """The rows of a base file, at least so many bytes at once where there are as many."""
     source, held, size = open_base_file(store, file), [], 0
+    schema = in_dictionaries(source.metadata, schema)
+    source = open_base_file(store, file, source.metadata, dictionaries=dictionaries_of(schema))
     for group in range(source.num_row_groups):
         for rows in aligned_batches(source, file, [group], schema, use_threads=False):
             held.append(rows)
@@ -232,28 +249,26 @@ def _build(task: BuildTask) -> BuiltFile:
     done = _built_before(store, task)
     if done is not None:
         return done
-    schema, read = row_schema(task.schema), RowDigest()
+    schema, read = moved_schema(task.schema), RowDigest()
 
-    def parts() -> Iterator[pa.Table]:
+    def parts() -> Iterator[Part]:
         nonlocal read
         for sources in task.parts:
             found = shared(lambda source: _rows_of(store, source, schema), sources, task.threads, _THREADS)
             read = read + sum_of(digest for _, digest in found)
-            rows = pa.concat_tables([schema.empty_table(), *(one for one, _ in found)])
-            order = task.placing.order(rows)
-            columns = shared(partial(_taken, order=order), rows.columns, task.threads, _THREADS)
-            rows = pa.table(columns, schema=schema)
-            task.placing.check(rows, task.new)
-            yield rows
+            rows = _together([rows for rows, _ in found], schema)
+            del found  # a column in pieces goes as soon as it is in one
+            yield Part(rows := _in_one(rows, task.threads), task.placing.order(rows, task.new))
 
     data = encode_parts(parts(), task)
-    encoded = open_pages(pa.BufferReader(data))
+    footer = open_pages(pa.BufferReader(data)).metadata
+    stored = in_dictionaries(footer, schema)
 
     def again(group: int) -> RowDigest:
-        source = open_pages(pa.BufferReader(data), metadata=encoded.metadata)
-        return digest_without_name(align(read_groups(source, [group], use_threads=False), task.new, schema))
+        source = open_pages(pa.BufferReader(data), metadata=footer, read_dictionary=dictionaries_of(stored))
+        return digest_rows(align(read_groups(source, [group], schema.names, use_threads=False), task.new, stored))
 
-    digest = sum_of(shared(again, range(encoded.num_row_groups), task.threads, _THREADS))
+    digest = sum_of(shared(again, range(footer.num_row_groups), task.threads, _THREADS))
     store.write(task.new.path, data)
     store.sync([task.new.path])
     built = BuiltFile(_sized(task.new, len(data)), digest, digest_in(data), read)
@@ -262,44 +277,96 @@ def _build(task: BuildTask) -> BuiltFile:
     return built
 
 
-def _taken(column: pa.ChunkedArray, order: pa.Array) -> pa.ChunkedArray:
-    """The values in another order; texts of 2 GiB are never one array of short offsets."""
-    kind = column.type
-    wide = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}.get(kind)
-    if wide is None or column.nbytes < _LARGEST_TEXTS:
-        return pa.chunked_array([one_array(column).take(order)], kind)
-    found = one_array(column.cast(wide)).take(order)
+def _together(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+    """Rows behind each other; a column stays in dictionaries if it is so in all tables."""
+    tables = [rows for rows in tables if rows.num_rows] or [schema.empty_table()]
+    kinds = {field: {rows.schema.field(field.name).type for rows in tables} for field in schema}
+    alike = pa.schema([field.with_type(kind.pop()) if len(kind) == 1 else field for field, kind in kinds.items()])
+    return pa.concat_tables([rows if rows.schema == alike else rows.cast(alike) for rows in tables])
+
+
+def _in_one(rows: pa.Table, threads: int) -> pa.Table:
+    """Each column in one array; texts of 1 GiB with long offsets, which are never one array of short ones."""
+    names, columns = rows.column_names, rows.columns
+    del rows
+
+    def joined(number: int) -> pa.Array:
+        column, columns[number] = columns[number], None
+        if pa.types.is_dictionary(column.type):
+            return one_array(column.unify_dictionaries())
+        wide = _WIDE.get(column.type)
+        return one_array(column if wide is None or column.nbytes < _LARGEST_TEXTS else column.cast(wide))
+
+    return pa.table(shared(joined, range(len(columns)), threads, _THREADS), names=names)
+
+
+def _taken(column: pa.ChunkedArray, order: pa.Array, kind: pa.DataType) -> pa.ChunkedArray:
+    """Some values, in their type; so many at once that no texts are too many for short offsets."""
+    found = one_array(column).take(order)
+    if pa.types.is_dictionary(found.type):
+        return pa.chunked_array([without_unused(found)])
     pieces = (found.slice(at, _ROWS_AT_ONCE).cast(kind) for at in range(0, len(found), _ROWS_AT_ONCE))
-    return pa.chunked_array(list(pieces), kind)
+    return pa.chunked_array([found] if found.type == kind else list(pieces), kind)
 
 
-def encode_parts(parts: Iterable[pa.Table], task: BuildTask) -> bytes:
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Rows of a new file.
+
+    Attributes:
+        rows: what is moved of them, see :func:`moved_schema`.
+        order: their numbers, uint64 [n].
+    """
+
+    rows: pa.Table
+    order: pa.Array
+
+
+def encode_parts(parts: Iterable[Part], task: BuildTask) -> bytes:
     """A base file of rows in their order, which are encoded a part after the other."""
     schema, limit = file_schema_of(task.schema), task.config.row_group_rows
-    place = schema.get_field_index(FILE_NAME)
     encoded: list[ParquetParts] = []
     keys: list[pa.Array] = []
-    for rows in parts:
-        if not rows.num_rows:  # as Hudi's writer: no rows, no row group
+    for part in parts:
+        if not part.rows.num_rows:  # as Hudi's writer: no rows, no row group
             continue
-        named = rows.set_column(place, FILE_NAME, constant_column(task.new.name, rows.num_rows))
-        groups = [named.slice(at, limit) for at in range(0, named.num_rows, limit)]
-        lots = [groups[at : at + _GROUPS_AT_ONCE] for at in range(0, len(groups), _GROUPS_AT_ONCE)]
-        encode = partial(encoded_parts, schema=schema, config=task.config, dictionaries=dictionaries_for(named))
+        dictionaries = [*dictionaries_for(part.rows), FILE_NAME]
+
+        starts = range(0, part.rows.num_rows, limit)
+        lots = [starts[at : at + _GROUPS_AT_ONCE] for at in range(0, len(starts), _GROUPS_AT_ONCE)]
+        encode = partial(_encoded, part, dictionaries=dictionaries, schema=schema, task=task)
         encoded += shared(encode, lots, task.threads, _THREADS)
-        keys.append(plain_strings(rows.column(RECORD_KEY)))
+        keys.append(plain_strings(part.rows.column(RECORD_KEY)))
     shell = encoded_parts([], schema, task.config, schema_footer(task.schema, task.table_name))
     stored = pa.chunked_array(keys, keys[0].type if keys else pa.string())
     entries = marks.footer_of_keys(plain_strings(stored), task.config)
     return b"".join(splice(shell, (group for one in encoded for group in one.groups()), entries))
 
 
+def _encoded(
+    part: Part, starts: Sequence[int], *, dictionaries: Sequence[str], schema: pa.Schema, task: BuildTask
+) -> ParquetParts:
+    groups = [_row_group(part, at, task.config.row_group_rows, schema, task.new.name) for at in starts]
+    return encoded_parts(groups, schema, task.config, dictionaries=dictionaries)
+
+
+def _row_group(part: Part, at: int, rows: int, schema: pa.Schema, name: str) -> pa.Table:
+    order = part.order.slice(at, rows)
+    columns = [
+        constant_column(name, len(order))
+        if field.name == FILE_NAME
+        else _taken(part.rows.column(field.name), order, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, names=schema.names)
+
+
 def _rows_of(store: Storage, source: Source, schema: pa.Schema) -> tuple[pa.Table, RowDigest]:
     """The rows, and of a whole old file their digest."""
     if isinstance(source, RowsPiece):
         return _read_piece(store, source), RowDigest()
-    rows = pa.concat_tables([schema.empty_table(), *_batches(store, source, schema, source.size_bytes + 1)])
-    return rows, digest_without_name(rows)
+    rows = _together(list(_batches(store, source, schema, source.size_bytes + 1)), schema)
+    return rows, digest_rows(rows)
 
 
 def _built_before(store: Storage, task: BuildTask) -> BuiltFile | None:
@@ -357,7 +424,7 @@ class Mover:
     @property
     def columns(self) -> str:
         """Names the columns that the files are read with: they may be others in the next try."""
-        return digest_of_text(self.facts.schema.to_string())
+        return digest_of_text(moved_schema(self.facts.schema).to_string())
 
     def split(self, files: Sequence[BaseFile], placing: Callable[[BaseFile], Placing], mark: str) -> list[SplitFile]:
         """Take old files apart.
@@ -376,7 +443,8 @@ class Mover:
 
     def put_rows(self, new: BaseFile, rows: pa.Table) -> RowsPiece:
         """Leave rows for the task that writes a new file."""
-        path, stream = f"{run_folder(self.run_key)}/split/{key_of(new.path)}.arrow", _stream(rows)
+        path = f"{run_folder(self.run_key)}/split/{key_of(new.path)}.arrow"
+        stream = _stream(rows.drop_columns([FILE_NAME]))
         self.table.storage.write(path, stream)
         return RowsPiece(path, 0, len(stream), rows.num_rows)
 

@@ -106,35 +106,34 @@ class RowOrder:
             edges = np.array([one[0] for one in self.cuts], np.uint64)
             return np.searchsorted(edges, self._on_curve(rows), side="right").astype(np.int64)
         found = np.zeros(rows.num_rows, np.int64)
-        columns = [rows.column(name) for name in self.columns]
+        columns = [_plain(rows, name) for name in self.columns]
         for cut in self.cuts:
             found += _not_before(columns, cut)
         return found
 
-    def check(self, rows: pa.Table, file: BaseFile) -> None:
-        """As :class:`~lakeindex.operations.rewrite_run.Placing`: any rows may be in any order."""
-
-    def order(self, rows: pa.Table) -> pa.Array:
+    def order(self, rows: pa.Table, file: BaseFile) -> pa.Array:  # noqa: ARG002 - of every placing
         """As :class:`~lakeindex.operations.rewrite_run.Placing`. Rows of one place in it are sorted by key."""
         if self.curve is Curve.LINEAR:
             by = [(name, "ascending") for name in dict.fromkeys((*self.columns, RECORD_KEY))]
-            return pc.sort_indices(rows, by)
+            return pc.sort_indices(pa.table({name: _plain(rows, name) for name, _ in by}), by)
         keyed = pa.table([pa.array(self._on_curve(rows)), rows.column(RECORD_KEY)], names=["at", "key"])
         return pc.sort_indices(keyed, [("at", "ascending"), ("key", "ascending")])
 
     def _on_curve(self, rows: pa.Table) -> Numbers:
         """The place of each row on the curve: uint64 [n]."""
         bits = min(_CURVE_BITS // len(self.columns), _MOST_BITS)
-        points = [one.numbers(rows.column(name)) for name, one in zip(self.columns, self.ranges, strict=True)]
+        points = [one.numbers(_plain(rows, name)) for name, one in zip(self.columns, self.ranges, strict=True)]
         return interleaved(points if self.curve is Curve.Z_ORDER else hilbert_axes(points, bits), bits)
 
 
 def interleaved(points: Sequence[Numbers], bits: int) -> Numbers:
     """Z-order: the bits of the numbers in turn, the highest first. ``points``: uint64 [n] a dimension."""
+    bit = np.arange(bits, dtype=np.uint64)
+    apart = (np.arange(1 << bits, dtype=np.uint64)[:, None] >> bit & np.uint64(1)) << bit * np.uint64(len(points))
+    table = np.bitwise_or.reduce(apart, axis=1)
     found = np.zeros_like(points[0])
-    for bit in reversed(range(bits)):
-        for axis in points:
-            found = (found << np.uint64(1)) | ((axis >> np.uint64(bit)) & np.uint64(1))
+    for axis in points:
+        found = found << np.uint64(1) | table[axis]
     return found
 
 
@@ -182,6 +181,12 @@ def _not_before(columns: Sequence[pa.ChunkedArray], cut: Sequence[object]) -> np
         lambda rest, pair: pc.or_(pair[0], pc.and_(pair[1], rest)), reversed(pairs[:-1]), pc.or_(last_after, last_same)
     )
     return one_array(found).to_numpy(zero_copy_only=False).astype(bool)
+
+
+def _plain(rows: pa.Table, name: str) -> pa.ChunkedArray:
+    """A column, not in dictionaries."""
+    column = rows.column(name)
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
 def _is_text(kind: pa.DataType) -> bool:

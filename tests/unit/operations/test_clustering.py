@@ -200,7 +200,7 @@ def test_places_agree_with_the_order() -> None:
     for columns in (("_hoodie_record_key",), ("t",), ("n", "t"), ("d",), ("t", "n", "d")):
         order = RowOrder(columns).fitted(table, 6)
         found = order.places(table, file)
-        sorted_rows = table.take(order.order(table))
+        sorted_rows = table.take(order.order(table, file))
         again = order.places(sorted_rows, file)
         assert (np.diff(again) >= 0).all(), columns
         assert sorted(found.tolist()) == sorted(again.tolist())
@@ -208,7 +208,7 @@ def test_places_agree_with_the_order() -> None:
     for curve in (Curve.Z_ORDER, Curve.HILBERT):
         for columns in (("t", "n"), ("d", "f"), ("t", "n", "d")):
             order = RowOrder(columns, curve).fitted(table, 5)
-            assert (np.diff(order.places(table.take(order.order(table)), file)) >= 0).all(), (curve, columns)
+            assert (np.diff(order.places(table.take(order.order(table, file)), file)) >= 0).all(), (curve, columns)
             assert len(set(order.places(table, file).tolist())) == len(order.cuts) + 1 > 1
 
 

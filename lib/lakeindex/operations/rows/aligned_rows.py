@@ -22,6 +22,7 @@ from lakeindex.write.types.avro_schema import META_FIELDS
 from lakeindex.write.types.widening import widened
 
 BATCH_ROWS: Final = 65_536
+_DICTIONARY: Final = pa.dictionary(pa.int32(), pa.string())
 
 
 def row_schema(schema: pa.Schema) -> pa.Schema:
@@ -34,18 +35,43 @@ def read_schema(table: Table, schema: pa.Schema) -> pa.Schema:
     return row_schema(schema) if table.properties.populate_meta_fields else schema
 
 
-def open_base_file(store: Storage, file: BaseFile, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
+def open_base_file(
+    store: Storage, file: BaseFile, metadata: pq.FileMetaData | None = None, *, dictionaries: Sequence[str] = ()
+) -> pq.ParquetFile:
     """Open a base file for reading.
 
     Args:
         metadata: of its footer, if that was read before.
+        dictionaries: text columns to leave in dictionaries.
 
     Raises:
         TableCorruptError: it is missing or its footer cannot be read.
     """
     known = read_parquet_footer(store, file).metadata if metadata is None else metadata
     with blamed(file):
-        return open_pages(StorageFile(store, file.path, file.size_bytes), metadata=known, pre_buffer=True)
+        whole = StorageFile(store, file.path, file.size_bytes)
+        return open_pages(whole, metadata=known, pre_buffer=True, read_dictionary=list(dictionaries))
+
+
+def in_dictionaries(metadata: pq.FileMetaData, schema: pa.Schema) -> pa.Schema:
+    """The columns, those texts in dictionaries that are stored so in all row groups: they need not be put together
+    value by value.
+    """
+    places = {metadata.schema.column(n).path: n for n in range(metadata.num_columns)}
+    groups = [metadata.row_group(n) for n in range(metadata.num_row_groups)]
+
+    def is_stored_so(field: pa.Field) -> bool:
+        place = places.get(field.name)
+        if field.type != pa.string() or place is None or not groups:
+            return False
+        return all(group.column(place).has_dictionary_page for group in groups)
+
+    return pa.schema([field.with_type(_DICTIONARY) if is_stored_so(field) else field for field in schema])
+
+
+def dictionaries_of(schema: pa.Schema) -> list[str]:
+    """Columns in dictionaries."""
+    return [field.name for field in schema if pa.types.is_dictionary(field.type)]
 
 
 def aligned_row_groups(source: pq.ParquetFile, file: BaseFile, schema: pa.Schema) -> Iterator[pa.Table]:
