@@ -1,8 +1,8 @@
 """Clustering a month that came in many small files, beside delta-rs's compaction: ``python -m benchmarks.clustering``.
 
-Ten batches of random keys make a partition of small files whose ranges overlap. lakeindex puts them together by key,
-and along a Z-order curve of two columns; delta-rs compacts them, and puts them into Z-order by the same columns, with
-the same codec and target size. Each works in a process of its own, on a copy of the table of its own.
+Ten batches of random keys make a partition of small files whose ranges overlap. lakeindex puts them together as they
+are, by key, and along a Z-order curve of two columns; delta-rs compacts them, and puts them into Z-order by the same
+columns, with the same codec and target size. Each works in a process of its own, on a copy of the table of its own.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ MONTH: Final = "2026-11-01"
 
 PEERS: Final = {
     "lakeindex": "lakeindex cluster, by key",
+    "lakeindex-none": "lakeindex cluster, only put together",
     "lakeindex-zorder": "lakeindex cluster, Z-order",
     "delta-rs": "delta-rs optimize.compact",
     "delta-rs-zorder": "delta-rs optimize.z_order",
@@ -84,7 +85,8 @@ def cluster(peer: str, uri: str) -> dict[str, str]:
     if peer.startswith("lakeindex"):
         import lakeindex
 
-        how: dict[str, Any] = {"sort": "zorder", "columns": COLUMNS} if peer.endswith("zorder") else {"sort": "key"}
+        sort = peer.partition("-")[2] or "key"
+        how: dict[str, Any] = {"sort": sort, "columns": COLUMNS if sort == "zorder" else None}
         done = lakeindex.open_table(uri).cluster(target_size=TARGET, progress=False, **how)
         (line,) = done.partitions
         name = COLUMNS[0] if peer.endswith("zorder") else "_hoodie_record_key"
@@ -102,6 +104,11 @@ def cluster(peer: str, uri: str) -> dict[str, str]:
     return {"files": f"{found['numFilesRemoved']} -> {found['numFilesAdded']}"}
 
 
+def _kind(peer: str) -> str:
+    """Which table it works on."""
+    return "lakeindex" if peer.startswith("lakeindex") else "delta-rs"
+
+
 def _measured(peer: str, uri: str) -> tuple[Usage, dict[str, str]]:
     import os
 
@@ -117,14 +124,14 @@ def measure(name: str, peers: tuple[str, ...], runs: int) -> list[Timing]:
     with tempfile.TemporaryDirectory() as folder:
         made: dict[str, Path] = {}
         for peer in peers:
-            kind = peer.removesuffix("-zorder")
+            kind = _kind(peer)
             if kind not in made:
                 made[kind] = Path(folder) / kind
                 apart(load, kind, month, str(made[kind]))
 
         def once(peer: str) -> Usage:
             work = Path(folder) / "work"
-            restore(made[peer.removesuffix("-zorder")], work)
+            restore(made[_kind(peer)], work)
             usage, facts = apart(_measured, peer, str(work))
             found[peer].facts.update(facts)
             return usage

@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 SchemaModeName: TypeAlias = Literal["strict", "add", "widen"]
 """What a batch may change of the table's columns."""
 
-SortName: TypeAlias = Literal["key", "columns", "zorder", "hilbert"]
+SortName: TypeAlias = Literal["key", "columns", "zorder", "hilbert", "none"]
 """In which order clustering puts rows."""
 OnConflict: TypeAlias = Literal["error", "ignore"]
 """What becomes of a row whose key is stored."""

@@ -252,7 +252,8 @@ class TableOperations:
         Args:
             where: partition paths, or patterns of them with ``*`` and ``?``; default: all.
             sort: by record ``key``, by ``columns`` one after the other, or along a curve through them (``zorder``,
-                ``hilbert``); by default as the options say, else by key. In a table with buckets rows are sorted within
+                ``hilbert``), or ``none``: small files are only put together, and their column chunks are copied where
+                that can be; by default as the options say, else by key. In a table with buckets rows are sorted within
                 their bucket.
             columns: to sort by.
             **arguments: see :class:`lakeindex.api.arguments.ClusterArguments`.

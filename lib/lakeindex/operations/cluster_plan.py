@@ -36,6 +36,8 @@ ORDER_KEY: Final = "lakeindex.clustering"
 
 _SAMPLE_ROWS: Final = 32_768
 _TASKS_A_SLOT: Final = 3
+_LEAST_COPIED: Final = 4
+"""Row groups of fewer rows than this part of a full one are encoded anew, together."""
 
 Ends: TypeAlias = tuple[Any, Any] | None
 
@@ -46,12 +48,14 @@ class Sized:
 
     Attributes:
         is_sorted: whether the keys of its row groups share nothing, as far as the footer says.
+        row_groups: how many it has.
     """
 
     file: BaseFile
     rows: int
     ends: Mapping[str, Ends] = field(default_factory=dict, repr=False)
     is_sorted: bool = True
+    row_groups: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class ClusterGroup:
 
     @property
     def bytes(self) -> int:
-        return sum(one.file.size_bytes for one in self.files)
+        return _bytes_of(self.files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,8 @@ def order_of(config: WriteConfig, schema: pa.Schema) -> RowOrder:
         UsageError: the table has no such column, or it cannot be sorted by.
     """
     options = config.of(ClusteringOptions)
+    if options.curve is Curve.NONE:
+        return RowOrder(curve=Curve.NONE)
     names = options.columns or (RECORD_KEY,)
     known = row_schema(schema)
     for name in names:
@@ -150,7 +156,7 @@ def _sized(storage: Storage, columns: Sequence[str], file: BaseFile) -> Sized:
         known = [one for one in found if one is not None]
         is_known = bool(known) and len(known) == len(found)
         whole[name] = (min(low for low, _ in known), max(high for _, high in known)) if is_known else None
-    return Sized(file, metadata.num_rows, whole, _are_apart(ends.get(RECORD_KEY, ())))
+    return Sized(file, metadata.num_rows, whole, _are_apart(ends.get(RECORD_KEY, ())), metadata.num_row_groups)
 
 
 def _ends(metadata: pq.FileMetaData, name: str) -> list[Ends]:
@@ -206,12 +212,12 @@ def _partitions(request: Request, snapshot: Snapshot) -> list[str]:
 def _groups(
     request: Request, facts: TableFacts, path: str, files: Sequence[Sized], arranged: frozenset[BaseFile]
 ) -> Iterator[ClusterGroup]:
-    by_key = request.order.columns == (RECORD_KEY,)
+    by_key, stays = request.order.by_key, request.order.curve is Curve.NONE
     if facts.index.index_type is IndexType.BUCKET:  # a bucket has one file group, always
         yield from (
             ClusterGroup(path, (one,), 1)
             for one in files
-            if one.file not in arranged and not (by_key and one.is_sorted)
+            if not stays and one.file not in arranged and not (by_key and one.is_sorted)
         )
         return
     small = [one for one in files if one.file.size_bytes < request.small_bytes]
@@ -222,7 +228,7 @@ def _groups(
         crowded = by_key and _overlap(keys) >= limits.least_candidates
         if not crowded and not (fewer and len(small) >= limits.least_files):
             return
-    if request.asked.small_only:
+    if request.asked.small_only or stays:
         chosen = small if fewer else []
     elif fewer or (not _are_apart(keys) if by_key else len(arranged) < len(files)):
         chosen = list(files)
@@ -237,6 +243,57 @@ def _groups(
         held.append(one)
     if held:
         yield ClusterGroup(path, tuple(held), _outputs(request, held))
+
+
+Part: TypeAlias = tuple[tuple[Sized, ...], bool]
+"""Files whose rows are put in order by themselves, and whether their row groups may be copied as they are."""
+
+
+def whole_parts(group: ClusterGroup, order: RowOrder, config: WriteConfig, most: int) -> list[Part]:
+    """The files of a group, those of overlapping key ranges together, one part behind the other by key; in the order
+    that rows have, each by itself. Files of small row groups are put together with neighbours.
+
+    Args:
+        most: bytes of files that may be put in order at once.
+
+    Returns:
+        Nothing if the order is another one, or more files overlap.
+    """
+    stays = order.curve is Curve.NONE
+    if not stays and (not order.by_key or any(one.ends.get(RECORD_KEY) is None for one in group.files)):
+        return []
+    found: list[Part] = []
+    for files in ((one,) for one in group.files) if stays else _overlapping(group.files):
+        may_stay = len(files) == 1 and (stays or files[0].is_sorted) and _has_full_groups(files[0], config)
+        if not may_stay and _bytes_of(files) > most:
+            return []
+        if not may_stay and found and not found[-1][1] and _bytes_of((*found[-1][0], *files)) <= most:
+            found[-1] = ((*found[-1][0], *files), False)
+        else:
+            found.append((tuple(files), may_stay))
+    return found
+
+
+def _overlapping(files: Iterable[Sized]) -> Iterator[tuple[Sized, ...]]:
+    """Files by their least key, those together whose ranges share keys."""
+    held: list[Sized] = []
+    highest: Any = None
+    for low, high, one in sorted(((*(one.ends[RECORD_KEY] or ()), one) for one in files), key=lambda found: found[:2]):
+        if held and low > highest:
+            yield tuple(held)
+            held = []
+        highest = max(highest, high) if held else high
+        held.append(one)
+    if held:
+        yield tuple(held)
+
+
+def _has_full_groups(one: Sized, config: WriteConfig) -> bool:
+    return one.rows * _LEAST_COPIED >= one.row_groups * config.row_group_rows
+
+
+def _bytes_of(files: Iterable[Sized]) -> int:
+    return sum(one.file.size_bytes for one in files)
 
 
 def _outputs(request: Request, files: Sequence[Sized]) -> int:

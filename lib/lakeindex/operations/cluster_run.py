@@ -37,16 +37,18 @@ from lakeindex.model import ARRANGING_OPERATION, IndexType
 from lakeindex.operations.cluster_plan import (
     ORDER_KEY,
     ClusterGroup,
+    Part,
     Request,
     Sized,
     candidates,
     choose,
     sampled,
     sized_files,
+    whole_parts,
 )
-from lakeindex.operations.rewrite_run import BuiltFile, Mover, Source, SplitFile, check_same_rows
+from lakeindex.operations.rewrite_run import BuiltFile, CopiedFile, Mover, Source, SplitFile, check_same_rows
 from lakeindex.operations.row_order import RowOrder
-from lakeindex.options.clustering_options import LAYOUT_OPTION, SORT_COLUMNS_OPTION
+from lakeindex.options.clustering_options import LAYOUT_OPTION, SORT_COLUMNS_OPTION, Curve
 from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.run.spec import BoundTable, TableFacts
 from lakeindex.showing.json_result import TableResult
@@ -64,6 +66,8 @@ from lakeindex.timeline.avro_instants import (
 from lakeindex.timeline.records import key_of
 
 _SHOWN_VALUES: Final = 2_000
+_COPY_TIMES: Final = 3
+"""What is copied is held as old files, as pieces of the new one, and as this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +142,13 @@ class _Output:
     parts: tuple[tuple[Source, ...], ...]
     rows: int
 
+    @property
+    def content(self) -> str:
+        """The same for the same rows."""
+        if self.places is not None:
+            return str(self.places)
+        return "\0".join(one.path for part in self.parts for one in part)
+
 
 def requested_of(storage: Storage, groups: Sequence[ClusterGroup], order: RowOrder) -> bytes:
     """What the requested file of a clustering says: Hudi's plan, which Hudi can carry out."""
@@ -147,7 +158,9 @@ def requested_of(storage: Storage, groups: Sequence[ClusterGroup], order: RowOrd
         by_name = {url.rpartition("/")[2]: url for url in urls}
         slices = (ClusteringSlice(group.partition, one.file.file_id, by_name[one.file.name]) for one in group.files)
         planned.append(ClusteringGroup(tuple(slices), group.outputs))
-    params = {SORT_COLUMNS_OPTION: ",".join(order.columns), LAYOUT_OPTION: str(order.curve)}
+    params = {LAYOUT_OPTION: str(order.curve)}
+    if order.curve is not Curve.NONE:
+        params[SORT_COLUMNS_OPTION] = ",".join(order.columns)
     return format_requested_replace(RequestedReplace(ARRANGING_OPERATION, tuple(planned), params))
 
 
@@ -218,14 +231,13 @@ class Cluster:
         facts = replace(self._facts, schema=written_schema(self._table, snapshot))
         mover = Mover("cluster", self._table, facts, self._runner, self._request.config, identity.key)
         samples = self._samples(facts, groups)
-        orders = [self._order(group, samples) for group in groups]
-        split, outputs = self._outputs(mover, groups, orders)
+        split, outputs = self._outputs(mover, groups, samples)
         planned = [
             PlannedFile(one.group.partition, self._file_id(identity, one, n), write_token(n, 0, 0), inserts=one.rows)
             for n, one in enumerate(outputs)
         ]
         digest = digest_of_text(
-            identity.input_digest, mover.columns, *(f.path for f in replaced), *(one.places for one in outputs)
+            identity.input_digest, mover.columns, *(f.path for f in replaced), *(one.content for one in outputs)
         )
         begins_as = names.REPLACE_COMMIT if self._is_bucketed else self._table.properties.timeline_layout.clustering
         replacement = Replacement(replaced, begins_as=begins_as, groups_only=True)
@@ -257,20 +269,23 @@ class Cluster:
         return self._request.order.fitted(samples[group.partition], outputs * parts)
 
     def _outputs(
-        self, mover: Mover, groups: Sequence[ClusterGroup], orders: Sequence[RowOrder]
+        self, mover: Mover, groups: Sequence[ClusterGroup], samples: Mapping[str, pa.Table]
     ) -> tuple[list[SplitFile], list[_Output]]:
         """Take apart what does not fit; the new files."""
-        orders_of = {one.file: order for group, order in zip(groups, orders, strict=True) for one in group.files}
-        apart = [one.file for group, order in zip(groups, orders, strict=True) if order.cuts for one in group.files]
-        mark = digest_of_text(self._request.order.text, *(order.cuts for order in orders))
-        split = mover.split(apart, orders_of.__getitem__, mark)
         outputs: list[_Output] = []
-        for group, order in zip(groups, orders, strict=True):
-            files = [one.file for one in group.files]
-            if not order.cuts:
-                outputs.append(_Output(group, order, None, (tuple(files),), sum(one.rows for one in group.files)))
-                continue
-            of_group = frozenset(files)
+        orders: list[tuple[ClusterGroup, RowOrder]] = []
+        for group in groups:
+            whole = self._whole(group)
+            order = self._request.order if whole else self._order(group, samples)
+            if whole or not order.cuts:
+                outputs += whole or [_whole_output(group, order, [(group.files, False)])]
+            else:
+                orders.append((group, order))
+        orders_of = {one.file: order for group, order in orders for one in group.files}
+        mark = digest_of_text(self._request.order.text, *(order.cuts for _, order in orders))
+        split = mover.split(list(orders_of), orders_of.__getitem__, mark) if orders else []
+        for group, order in orders:
+            of_group = frozenset(one.file for one in group.files)
             mine = [one for one in split if one.old in of_group]
             pieces = [tuple(p for one in mine for p in one.pieces.get(n, ())) for n in range(len(order.cuts) + 1)]
             rows = [sum(piece.rows for piece in some) for some in pieces]
@@ -279,6 +294,17 @@ class Cluster:
                 for places in _shared_out(rows, group)
             ]
         return split, outputs
+
+    def _whole(self, group: ClusterGroup) -> list[_Output]:
+        """New files of whole old ones, where so many fit a task at once; none if they do not."""
+        share = current_bound() // self._runner.slots
+        most = min(self._request.target_bytes, share // write_bytes(1, 0))
+        parts = whole_parts(group, self._request.order, self._request.config, most)
+        sizes = [sum(one.file.size_bytes for one in files) for files, _ in parts]
+        shared = _shared_out(sizes, group) if parts else []
+        if any(_COPY_TIMES * sum(sizes[n] for n in some) > share for some in shared):
+            return []
+        return [_whole_output(group, self._request.order, [parts[n] for n in some]) for some in shared]
 
     def _held(self, group: ClusterGroup) -> int:
         """What making one of its new files holds, about."""
@@ -350,6 +376,11 @@ class Cluster:
         )
 
 
+def _whole_output(group: ClusterGroup, order: RowOrder, parts: Sequence[Part]) -> _Output:
+    sources = [tuple(CopiedFile(one.file) if copied else one.file for one in files) for files, copied in parts]
+    return _Output(group, order, None, tuple(sources), sum(one.rows for files, _ in parts for one in files))
+
+
 def _candidates(files: Sequence[Sized], sample: pa.Table) -> dict[str, float]:
     """Of each sampled column, how many files may hold a value."""
     rows = sample.take(pa.array(range(0, sample.num_rows, max(1, sample.num_rows // _SHOWN_VALUES)), pa.int64()))
@@ -361,7 +392,7 @@ def _candidates(files: Sequence[Sized], sample: pa.Table) -> dict[str, float]:
 
 
 def _shared_out(rows: Sequence[int], group: ClusterGroup) -> list[range]:
-    """Places for each new file: neighbours, of about equal rows, none without."""
+    """Places for each new file: neighbours, of about equal rows (or bytes), none without."""
     each = max(1.0, sum(rows) / group.outputs)
     found: list[range] = []
     begin, held, done = 0, 0, 0

@@ -12,6 +12,7 @@ The digest of all rows as they were read is compared with that of all rows as th
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -31,14 +32,15 @@ from lakeindex.model import ARRANGING_OPERATION, BaseFile
 from lakeindex.operations.rows.aligned_rows import (
     align,
     aligned_batches,
+    blamed,
     dictionaries_of,
     in_dictionaries,
     open_base_file,
     row_schema,
 )
 from lakeindex.options.types import WriteConfig
-from lakeindex.parquet.pages import open_pages, read_groups
-from lakeindex.parquet.splice import ParquetParts, splice
+from lakeindex.parquet.pages import DamagedPagesError, open_pages, read_groups
+from lakeindex.parquet.splice import GroupOf, ParquetParts, splice
 from lakeindex.parquet.stamps import digest_in
 from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.run.replaced import ids_by_partition
@@ -62,7 +64,7 @@ from lakeindex.write.base_file import (
     file_schema_of,
     schema_footer,
 )
-from lakeindex.write.file_parts import encoded_parts
+from lakeindex.write.file_parts import OldSlice, WholeFile, encoded_parts, open_slice
 from lakeindex.write.single_columns import without_unused
 from lakeindex.write.types.avro_schema import schema_to_avro
 
@@ -131,7 +133,20 @@ class SplitFile:
     digest: RowDigest
 
 
-Source: TypeAlias = RowsPiece | BaseFile
+@dataclass(frozen=True, slots=True)
+class CopiedFile:
+    """A whole old file, a part by itself, whose rows may stay in their order: its column chunks are copied where a file
+    of the table's schema can take them.
+    """
+
+    file: BaseFile
+
+    @property
+    def path(self) -> str:
+        return self.file.path
+
+
+Source: TypeAlias = RowsPiece | BaseFile | CopiedFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +174,13 @@ class BuildTask:
 
     @property
     def cost(self) -> float:
-        sources = [one for part in self.parts for one in part]
-        return _OPEN_COST + sum(one.length if isinstance(one, RowsPiece) else one.size_bytes for one in sources)
+        return _OPEN_COST + sum(_bytes_of(one) for part in self.parts for one in part)
+
+
+def _bytes_of(source: Source) -> int:
+    if isinstance(source, RowsPiece):
+        return source.length
+    return source.file.size_bytes if isinstance(source, CopiedFile) else source.size_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,20 +271,27 @@ def _build(task: BuildTask) -> BuiltFile:
         return done
     schema, read = moved_schema(task.schema), RowDigest()
 
-    def parts() -> Iterator[Part]:
+    def parts() -> Iterator[Part | CopiedPart]:
         nonlocal read
         for sources in task.parts:
+            copied = _copied(store, sources, task)
+            if copied is not None:
+                read = read + RowDigest(copied.slice.rows)
+                yield copied
+                continue
             found = shared(lambda source: _rows_of(store, source, schema), sources, task.threads, _THREADS)
             read = read + sum_of(digest for _, digest in found)
             rows = _together([rows for rows, _ in found], schema)
             del found  # a column in pieces goes as soon as it is in one
             yield Part(rows := _in_one(rows, task.threads), task.placing.order(rows, task.new))
 
-    data = encode_parts(parts(), task)
+    data, copied_groups = encode_parts(parts(), task)
     footer = open_pages(pa.BufferReader(data)).metadata
     stored = in_dictionaries(footer, schema)
 
     def again(group: int) -> RowDigest:
+        if group in copied_groups:  # compared with its checksums when it was copied
+            return RowDigest(footer.row_group(group).num_rows)
         source = open_pages(pa.BufferReader(data), metadata=footer, read_dictionary=dictionaries_of(stored))
         return digest_rows(align(read_groups(source, [group], schema.names, use_threads=False), task.new, stored))
 
@@ -275,6 +302,18 @@ def _build(task: BuildTask) -> BuiltFile:
     record = {"size": len(data), "digest": json_of(digest), "footer": built.footer, "read": json_of(read)}
     store.write(task.record, records.encode(record))
     return built
+
+
+def _copied(store: Storage, sources: Sequence[Source], task: BuildTask) -> CopiedPart | None:
+    """A whole file whose chunks are copied; None if they cannot be."""
+    if len(sources) != 1 or not isinstance(sources[0], CopiedFile):
+        return None
+    file = sources[0].file
+    with blamed(file):
+        found = open_slice(WholeFile(store.read(file.path)), task.schema, task.config)
+        if not isinstance(found, OldSlice):
+            return None
+        return CopiedPart(file, found, found.keys())
 
 
 def _together(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
@@ -322,12 +361,43 @@ class Part:
     order: pa.Array
 
 
-def encode_parts(parts: Iterable[Part], task: BuildTask) -> bytes:
-    """A base file of rows in their order, which are encoded a part after the other."""
+@dataclass(frozen=True, slots=True, eq=False)
+class CopiedPart:
+    """An old file whose column chunks are copied, and its keys."""
+
+    file: BaseFile
+    slice: OldSlice
+    keys: pa.Array
+
+    def groups(self, schema: pa.Schema, task: BuildTask) -> Iterator[GroupOf]:
+        """Its row groups with the new file's name."""
+        place = schema.get_field_index(FILE_NAME)
+        named = pa.schema([schema.field(place)])
+        columns = range(len(self.slice.parts.columns))
+        for number, rows in enumerate(self.slice.parts.rows):
+            name = pa.table([constant_column(task.new.name, rows)], names=[FILE_NAME])
+            made = encoded_parts([name], named, task.config, dictionaries=[FILE_NAME]).chunk(0, 0)
+            chunks = (made if column == place else self.slice.chunk(number, column) for column in columns)
+            yield GroupOf(rows, tuple(chunks))
+
+
+def encode_parts(parts: Iterable[Part | CopiedPart], task: BuildTask) -> tuple[bytes, frozenset[int]]:
+    """A base file of rows in their order, which are encoded or copied a part after the other; and which of its row
+    groups were copied.
+
+    Raises:
+        TableCorruptError: what is copied is not what was written.
+    """
     schema, limit = file_schema_of(task.schema), task.config.row_group_rows
-    encoded: list[ParquetParts] = []
+    groups: list[GroupOf] = []
+    copied: dict[int, BaseFile] = {}
     keys: list[pa.Array] = []
     for part in parts:
+        if isinstance(part, CopiedPart):
+            copied.update(dict.fromkeys(range(len(groups), len(groups) + len(part.slice.parts.rows)), part.file))
+            groups += part.groups(schema, task)
+            keys += [part.keys] if len(part.keys) else []
+            continue
         if not part.rows.num_rows:  # as Hudi's writer: no rows, no row group
             continue
         dictionaries = [*dictionaries_for(part.rows), FILE_NAME]
@@ -335,12 +405,25 @@ def encode_parts(parts: Iterable[Part], task: BuildTask) -> bytes:
         starts = range(0, part.rows.num_rows, limit)
         lots = [starts[at : at + _GROUPS_AT_ONCE] for at in range(0, len(starts), _GROUPS_AT_ONCE)]
         encode = partial(_encoded, part, dictionaries=dictionaries, schema=schema, task=task)
-        encoded += shared(encode, lots, task.threads, _THREADS)
+        groups += (group for one in shared(encode, lots, task.threads, _THREADS) for group in one.groups())
         keys.append(plain_strings(part.rows.column(RECORD_KEY)))
     shell = encoded_parts([], schema, task.config, schema_footer(task.schema, task.table_name))
-    stored = pa.chunked_array(keys, keys[0].type if keys else pa.string())
-    entries = marks.footer_of_keys(plain_strings(stored), task.config)
-    return b"".join(splice(shell, (group for one in encoded for group in one.groups()), entries))
+    stored = pa.concat_arrays(_of_one_type(keys)) if keys else pa.array([], pa.string())
+    entries = marks.footer_of_keys(stored, task.config)
+    try:
+        return b"".join(splice(shell, groups, entries)), frozenset(copied)
+    except DamagedPagesError:
+        for number, file in copied.items():  # which one it is
+            with blamed(file):
+                deque(splice(shell, [groups[number]]), maxlen=0)
+        raise
+
+
+def _of_one_type(keys: Sequence[pa.Array]) -> list[pa.Array]:
+    """Texts that can be put together: with long offsets, if some have them or they are too many for short ones."""
+    is_wide = any(pa.types.is_large_string(one.type) for one in keys)
+    wide = is_wide or sum(one.nbytes for one in keys) >= _LARGEST_TEXTS
+    return [one.cast(pa.large_string()) for one in keys] if wide else list(keys)
 
 
 def _encoded(
@@ -365,7 +448,8 @@ def _rows_of(store: Storage, source: Source, schema: pa.Schema) -> tuple[pa.Tabl
     """The rows, and of a whole old file their digest."""
     if isinstance(source, RowsPiece):
         return _read_piece(store, source), RowDigest()
-    rows = _together(list(_batches(store, source, schema, source.size_bytes + 1)), schema)
+    file = source.file if isinstance(source, CopiedFile) else source
+    rows = _together(list(_batches(store, file, schema, file.size_bytes + 1)), schema)
     return rows, digest_rows(rows)
 
 

@@ -29,6 +29,7 @@ Numbers: TypeAlias = npt.NDArray[np.uint64]
 _CURVE_BITS: Final = 60
 _MOST_BITS: Final = 12
 _PREFIX_BYTES: Final = 8
+_NO_CURVE: Final = (Curve.LINEAR, Curve.NONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,14 @@ class RowOrder:
     cuts: tuple[tuple[object, ...], ...] = field(default=(), repr=False)
 
     @property
+    def by_key(self) -> bool:
+        return self.columns == (RECORD_KEY,) and self.curve is Curve.LINEAR
+
+    @property
     def text(self) -> str:
         """The order in words, as commits keep it: two of one text put rows alike."""
+        if self.curve is Curve.NONE:
+            return str(self.curve)
         names = ",".join(self.columns)
         return names if self.curve is Curve.LINEAR else f"{self.curve}({names})"
 
@@ -87,7 +94,7 @@ class RowOrder:
         Args:
             sample: its columns of some rows.
         """
-        if self.curve is Curve.LINEAR:
+        if self.curve in _NO_CURVE:
             by = [(name, "ascending") for name in self.columns]
             rows = sample.select(list(self.columns)).sort_by(by)
             at = _even(rows.num_rows, places)
@@ -102,7 +109,7 @@ class RowOrder:
 
     def places(self, rows: pa.Table, file: BaseFile) -> np.ndarray:  # noqa: ARG002 - of every placing
         """As :class:`~lakeindex.operations.rewrite_run.Placing`."""
-        if self.curve is not Curve.LINEAR:
+        if self.curve not in _NO_CURVE:
             edges = np.array([one[0] for one in self.cuts], np.uint64)
             return np.searchsorted(edges, self._on_curve(rows), side="right").astype(np.int64)
         found = np.zeros(rows.num_rows, np.int64)
@@ -113,6 +120,8 @@ class RowOrder:
 
     def order(self, rows: pa.Table, file: BaseFile) -> pa.Array:  # noqa: ARG002 - of every placing
         """As :class:`~lakeindex.operations.rewrite_run.Placing`. Rows of one place in it are sorted by key."""
+        if self.curve is Curve.NONE:
+            return pa.array(np.arange(rows.num_rows, dtype=np.uint64))
         if self.curve is Curve.LINEAR:
             by = [(name, "ascending") for name in dict.fromkeys((*self.columns, RECORD_KEY))]
             return pc.sort_indices(pa.table({name: _plain(rows, name) for name, _ in by}), by)

@@ -33,6 +33,7 @@ class Curve(StrEnum):
     LINEAR = "linear"
     Z_ORDER = "z-order"
     HILBERT = "hilbert"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class ClusteringOptions:
     least_candidates: int = 4
 
 
+_WITHOUT_COLUMNS: Final = {"key": Curve.LINEAR, "none": Curve.NONE}
 _CURVES: Final = {"columns": Curve.LINEAR, "zorder": Curve.Z_ORDER, "hilbert": Curve.HILBERT}
 
 
@@ -62,20 +64,23 @@ def sorted_by(
     """The options with what a call says in their place.
 
     Args:
-        sort: key, columns, zorder or hilbert; None: as the options say.
+        sort: key, columns, zorder, hilbert or none; None: as the options say.
 
     Raises:
         UsageError: there is no such order, or columns are given for the order by key, or missing.
     """
-    if sort is not None and sort != "key" and sort not in _CURVES:
-        raise UsageError(f"rows cannot be sorted by {sort!r}", culprit=sort, hint=f"valid: key, {', '.join(_CURVES)}")
-    if sort == "key" and columns:
+    if sort is not None and sort not in _WITHOUT_COLUMNS and sort not in _CURVES:
+        valid = ", ".join((*_WITHOUT_COLUMNS, *_CURVES))
+        raise UsageError(f"rows cannot be sorted by {sort!r}", culprit=sort, hint=f"valid: {valid}")
+    if sort in _WITHOUT_COLUMNS and columns:
+        order = "by key" if sort == "key" else "that rows have"
         raise UsageError(
-            "the order by key has no columns", culprit=", ".join(columns), hint="say sort=columns, zorder or hilbert"
+            f"the order {order} has no columns", culprit=", ".join(columns), hint="say sort=columns, zorder or hilbert"
         )
     named = tuple(columns or ())
-    if sort == "key":
+    if sort in _WITHOUT_COLUMNS:
         config = config.having(ClusteringOptions, "columns", ())
+        config = config.having(ClusteringOptions, "curve", _WITHOUT_COLUMNS[sort])
     elif sort is not None and not named and not config.of(ClusteringOptions).columns:
         raise UsageError(f"sort={sort} needs columns", culprit=sort, hint="name them: --columns a,b")
     if named:
@@ -110,7 +115,8 @@ AREA: Final = OptionArea(
                "Clustering sorts by these columns. Default: by the record key."),
         Option(LAYOUT_OPTION, "curve", one_of(Curve), names_of(Curve),
                "In which order clustering puts rows by these columns: one column after the other, or along a curve "
-               "that keeps neighbours in all columns together."),
+               "that keeps neighbours in all columns together. `none` (not Hudi's): rows stay in the order that they "
+               "have, small files are only put together."),
         Option(_PLAN + "target.file.max.bytes", "target_bytes", whole(1), "bytes, 1 or more",
                "Clustering: target size of a base file. Default: `hoodie.parquet.max.file.size`; in Hudi 1 GiB."),
         Option(_PLAN + "small.file.limit", "small_bytes", whole(0), "bytes, 0 or more",

@@ -14,7 +14,14 @@ import pytest
 from lakeindex.api.table import LakeTable
 from lakeindex.commit.recovery import give_way, maintaining
 from lakeindex.commit.services.rollback import rollback_instant
-from lakeindex.errors import InvariantError, PendingInstantError, TableUnsupportedError, UsageError, WriteConflictError
+from lakeindex.errors import (
+    InvariantError,
+    PendingInstantError,
+    TableCorruptError,
+    TableUnsupportedError,
+    UsageError,
+    WriteConflictError,
+)
 from lakeindex.index.bucket import bucket_of
 from lakeindex.model import BaseFile, InstantState
 from lakeindex.operations import rewrite_run
@@ -118,6 +125,73 @@ def test_ranges_are_apart_afterwards(tmp_path: Path) -> None:
     )
     assert all(a[1] < b[0] for a, b in pairwise(ends))
     assert table.cluster(target_size=6000, runner=RUNNER).noop
+
+
+def copied_of(monkeypatch: pytest.MonkeyPatch) -> list[BaseFile]:
+    """Files whose column chunks were copied, as they are."""
+    found: list[BaseFile] = []
+    real = rewrite_run.CopiedPart.groups
+    monkeypatch.setattr(
+        rewrite_run.CopiedPart, "groups", lambda self, *how: found.append(self.file) or real(self, *how)
+    )
+    return found
+
+
+def test_small_files_are_only_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks of full row groups are copied, what is in small ones is encoded anew; the order of the rows stays."""
+    options = {"lakeindex.parquet.row.group.rows": "20"}
+    table, copied = make_table(tmp_path / "t"), copied_of(monkeypatch)
+    for n, span in enumerate(((0, 20), (20, 24), (24, 28), (28, 68))):
+        upsert(table, rows(*span, days="x"), f"part {n}", {**NEW_FILES, **options})
+    before, times = whole(table), sorted(one.instant_time for one in files_of(table))
+    scheduled = table.cluster(sort="none", schedule=True, runner=RUNNER, options=options)
+    assert scheduled.order == "none"
+    done = table.cluster(instant=scheduled.instant, runner=RUNNER, options=options)
+    (new,) = files_of(table)
+    assert (done.files_before, done.files_after, done.rows_after, done.order) == (4, 1, 68, "none")
+    assert whole(table).equals(before)
+    assert {one.instant_time for one in copied} == {times[0], times[3]}
+    metadata = pq.read_metadata(Path(table.uri) / new.path)
+    groups = [metadata.row_group(n) for n in range(metadata.num_row_groups)]
+    assert sorted(group.num_rows for group in groups) == [8, 20, 20, 20]
+    assert set(pq.read_table(Path(table.uri) / new.path)["_hoodie_file_name"].to_pylist()) == {new.name}
+    assert table.check(deep=True).ok
+    summary = upsert(table, rows(0, 70, 2, days="x"), "after", {})
+    assert (summary.updates, summary.inserts) == (68, 2)
+    assert table.cluster(sort="none", runner=RUNNER).noop
+
+
+def test_what_is_apart_already_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By key: row groups of files whose ranges share nothing with others; those that overlap are sorted."""
+    options = {"lakeindex.parquet.row.group.rows": "10"}
+    table, copied = make_table(tmp_path / "t"), copied_of(monkeypatch)
+    for n, span in enumerate((range(30), range(30, 60), range(60, 100, 2), range(61, 100, 2))):
+        upsert(table, [Row(f"k{key:03d}", "x", 1, str(key)) for key in span], f"part {n}", {**NEW_FILES, **options})
+    before, apart = whole(table), set(files_of(table))
+    done = table.cluster(runner=RUNNER, options=options)
+    assert (done.files_before, done.files_after) == (4, 1)
+    assert len(copied) == 2
+    assert set(copied) < apart
+    assert whole(table).equals(before)
+    stored = pq.read_table(Path(table.uri) / files_of(table)[0].path)["_hoodie_record_key"].to_pylist()
+    assert stored == sorted(stored)
+    assert table.check(deep=True).ok
+
+
+def test_a_damaged_chunk_is_not_copied(tmp_path: Path) -> None:
+    options = {"lakeindex.parquet.row.group.rows": "20"}
+    table = make_table(tmp_path / "t")
+    for n in range(2):
+        upsert(table, rows(n * 20, n * 20 + 20, days="x"), f"part {n}", {**NEW_FILES, **options})
+    victim = files_of(table)[1]
+    path = Path(table.uri) / victim.path
+    data = bytearray(path.read_bytes())
+    chunk = pq.read_metadata(path).row_group(0).column(7)
+    data[(chunk.dictionary_page_offset or chunk.data_page_offset) + chunk.total_compressed_size - 1] ^= 1
+    path.write_bytes(bytes(data))
+    with pytest.raises(TableCorruptError, match=victim.file_id):
+        table.cluster(sort="none", runner=RUNNER, options=options)
+    assert not timeline_of(table).pending
 
 
 def test_small_files_partitions_and_bytes_are_chosen(tmp_path: Path) -> None:
@@ -418,7 +492,7 @@ def test_it_goes_back_and_its_files_are_cleaned(tmp_path: Path, version: dict[st
 def test_nothing_is_published_that_lost_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = table_of_parts(tmp_path, days="x")
     real = RowOrder.order
-    monkeypatch.setattr(RowOrder, "order", lambda self, found: real(self, found).slice(1))
+    monkeypatch.setattr(RowOrder, "order", lambda self, found, file: real(self, found, file).slice(1))
     with pytest.raises(InvariantError, match="60 rows were read, the new files hold"):
         table.cluster(runner=RUNNER)
     monkeypatch.undo()

@@ -214,7 +214,9 @@ def _counts(texts: tuple[str, ...]) -> dict[str, int]:
 @table_argument
 @click.option("--where", multiple=True, metavar="P", help="Partition path, or a pattern with * and ?; may be repeated.")
 @click.option(
-    "--sort", type=click.Choice(["key", "columns", "zorder", "hilbert"]), help="Order of the rows.  [default: key]"
+    "--sort",
+    type=click.Choice(["key", "columns", "zorder", "hilbert", "none"]),
+    help="Order of the rows; none: as they are.  [default: key]",
 )
 @click.option("--columns", metavar="COLUMN[,COLUMN]", help="Columns to sort by.")
 @click.option("--target-size", type=click.IntRange(1), metavar="BYTES", help="Size of a new base file, about.")

@@ -54,15 +54,15 @@ def open_base_file(
 
 
 def in_dictionaries(metadata: pq.FileMetaData, schema: pa.Schema) -> pa.Schema:
-    """The columns, those texts in dictionaries that are stored so in all row groups: they need not be put together
-    value by value.
+    """The columns, those texts but the keys in dictionaries that are stored so in all row groups: they need not be put
+    together value by value.
     """
     places = {metadata.schema.column(n).path: n for n in range(metadata.num_columns)}
     groups = [metadata.row_group(n) for n in range(metadata.num_row_groups)]
 
     def is_stored_so(field: pa.Field) -> bool:
         place = places.get(field.name)
-        if field.type != pa.string() or place is None or not groups:
+        if field.type != pa.string() or field.name == RECORD_KEY or place is None or not groups:
             return False
         return all(group.column(place).has_dictionary_page for group in groups)
 
