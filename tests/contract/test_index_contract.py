@@ -272,6 +272,27 @@ def test_partitions_that_were_deleted_hold_no_key(tmp_path: Path, kind: IndexTyp
 
 
 @pytest.mark.parametrize("kind", TYPES)
+def test_rows_that_a_clustering_moved_are_found(tmp_path: Path, kind: IndexType):
+    """In the file groups that they are in now; and where they were, when it is taken back."""
+    table, oracle = made(tmp_path / "t", kind)
+    for row in FIRST:
+        options = {"hoodie.parquet.small.file.limit": "0"}
+        assert counts_of(table.insert(batch_of([row]), runner=RUNNER, options=options)) == oracle.apply([row])
+    done = table.cluster(runner=RUNNER)
+    assert done.noop == (kind is IndexType.BUCKET)
+    assert content_of(table) == oracle.content()
+    before = dict(oracle.rows)
+    last = upsert(table, oracle, [Row("a", "x", 2, "2"), Row("d", "y", 2, "2"), Row("n", "z", 2, "2")])
+    assert kind not in STORED or table.index_verify(runner=RUNNER).ok
+    if not done.noop:
+        rollback_table(table.uri, str(last))
+        rollback_table(table.uri, str(done.instant))
+        oracle.rows = before
+        upsert(table, oracle, [Row("b", "x", 3, "3"), Row("c", "y", 3, "3"), Row("n", "x", 3, "3")])
+    assert table.check().ok
+
+
+@pytest.mark.parametrize("kind", TYPES)
 def test_rows_that_were_loaded_without_a_look_up_are_found(tmp_path: Path, kind: IndexType):
     table, oracle = made(tmp_path / "t", kind)
     assert table.bulk_insert(batch_of(FIRST), runner=RUNNER).inserts == len(FIRST)

@@ -252,6 +252,12 @@ class Cluster:
         built = mover.build(tasks)
         check_same_rows(plan.instant, split, built)
         report = replace(self.summary(snapshot, groups, started, built, samples), instant=plan.instant)
+        if report.rows_before != report.rows_after:  # of a file that nobody read
+            raise InvariantError(
+                f"the old files have {report.rows_before} rows, the new ones {report.rows_after}",
+                culprit=plan.instant,
+                hint="nothing was published; report this",
+            )
         guards = PublishGuards.of(snapshot.timeline)
         mark = {ORDER_KEY: self._request.order.text}
         instant = mover.publish(session, guards, built, replaced, report.to_json(), mark)
