@@ -113,11 +113,36 @@ static int are_alike(const i64 *offsets, i64 first, i64 keys)
     return 1;
 }
 
+#define WAITING 256 /* bits that are set together: a filter is larger than the caches, so each asks for its byte first */
+
+typedef struct {
+    u8 *bits;
+    i64 count, places[WAITING];
+} waiting_bits;
+
+static void set_waiting(waiting_bits *waiting)
+{
+    for (i64 i = 0; i < waiting->count; i++)
+        waiting->bits[waiting->places[i] >> 3] |= (u8)(1u << (waiting->places[i] & 7));
+    waiting->count = 0;
+}
+
+static void set_soon(waiting_bits *waiting, i64 row_start, u32 place)
+{
+    i64 bit = (row_start << 3) + place;
+    if (waiting->count == WAITING)
+        set_waiting(waiting);
+    __builtin_prefetch(waiting->bits + (bit >> 3), 1);
+    waiting->places[waiting->count++] = bit;
+}
+
 /* Sets the bits of each key in its row. A key's hashes wait for one another, so eight keys of one length go side by side. */
 LOOP add_keys(const u8 *data, i64 bytes, const i64 *offsets, i64 places, i64 m, i64 k, const i64 *rows, i64 keys, u8 *bits,
               i64 filter_rows, i64 width)
 {
     u32 words[KEPT_WORDS * LANES], tails[LANES], h[LANES];
+    waiting_bits waiting;
+    waiting.bits = bits, waiting.count = 0;
     (void)bytes, (void)places, (void)filter_rows;
     for (i64 i = 0; i < keys;) {
         const u8 *key = data + offsets[i];
@@ -127,8 +152,7 @@ LOOP add_keys(const u8 *data, i64 bytes, const i64 *offsets, i64 places, i64 m, 
             mix_words(key, size, words, 1);
             for (i64 round = 0; round < k; round++) {
                 seed = hash_of(key, size, words, seed);
-                u32 place = position(seed, (u32)m);
-                bits[rows[i] * width + (place >> 3)] |= (u8)(1u << (place & 7));
+                set_soon(&waiting, rows[i] * width, position(seed, (u32)m));
             }
             i++;
             continue;
@@ -149,13 +173,12 @@ LOOP add_keys(const u8 *data, i64 bytes, const i64 *offsets, i64 places, i64 m, 
                     h[lane] = (h[lane] ^ tails[lane]) * MULTIPLIER;
             for (i64 lane = 0; lane < LANES; lane++)
                 h[lane] = finished(h[lane]);
-            for (i64 lane = 0; lane < LANES; lane++) {
-                u32 place = position(h[lane], (u32)m);
-                bits[rows[i + lane] * width + (place >> 3)] |= (u8)(1u << (place & 7));
-            }
+            for (i64 lane = 0; lane < LANES; lane++)
+                set_soon(&waiting, rows[i + lane] * width, position(h[lane], (u32)m));
         }
         i += LANES;
     }
+    set_waiting(&waiting);
 }
 
 #define KEPT_HASHES 64 /* of a key, for the filter's further rows */

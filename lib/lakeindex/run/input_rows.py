@@ -38,6 +38,13 @@ _HASH_STEP_BYTES: Final = 16 * 1024 * 1024
 _SMALL_DICTIONARY: Final = 64 * 1024
 _LARGEST_DICTIONARIES: Final = 16 * 1024 * 1024
 """Of all row groups: dictionaries that have more bytes are not joined."""
+_MAGIC: Final = b"PAR1"
+_FOOTER_END: Final = 8
+"""Bytes behind a footer: its size, and the magic."""
+_ARROW_SCHEMA: Final = b"ARROW:schema"
+_OF_VIEWS: Final = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+_SORTED_PART: Final = 8
+"""Of the batch's rows: fewer than one in so many are sorted."""
 _LARGEST_JOINED: Final = 1024 * 1024 * 1024
 """A column of more bytes is not joined: Arrow's texts have offsets of 32 bits."""
 
@@ -111,7 +118,18 @@ class KeyedFile:
 
 @lru_cache(maxsize=64)
 def _footer(file: KeyedFile) -> pq.FileMetaData:
-    return file.reader().metadata
+    """Of a file whose Arrow schema says views the footer without this schema, if it says nothing else: Arrow takes no
+    rows of views, and to make texts of them costs more than to read them as such.
+    """
+    reader = file.reader()
+    said, footer = reader.schema_arrow, reader.metadata
+    if not any(kind in _OF_VIEWS for kind in said.types):
+        return footer
+    size = footer.serialized_size + _FOOTER_END
+    tail = bytes(storage_at(file.root).read_range(file.path, file.size_bytes - size, size))
+    plain = pq.read_metadata(pa.BufferReader(_MAGIC + tail.replace(_ARROW_SCHEMA, _ARROW_SCHEMA.lower())))
+    wanted = pa.schema([field.with_type(_OF_VIEWS.get(field.type, field.type)) for field in said])
+    return plain if plain.schema.to_arrow_schema().equals(wanted) else footer
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,10 +259,7 @@ class Places:
         self, rows: InputRows, address: np.ndarray, parts: Mapping[str, Sequence[pa.Array]] | None = None
     ) -> None:
         self._rows, self._read_before = rows, parts
-        order = np.argsort(address)
-        ordered = address[order]
-        self.rank = np.empty(len(order), np.int64 if len(order) > np.iinfo(np.int32).max else np.int32)
-        self.rank[order] = np.arange(len(order), dtype=self.rank.dtype)
+        self.rank, ordered = _ranked(rows, address)
         starts = np.array([group.address for group in rows.groups], np.int64)
         cuts = [*np.searchsorted(ordered, starts).tolist(), len(ordered)]
         self._picked: list[tuple[RowGroup, np.ndarray | None]] = []
@@ -309,6 +324,27 @@ class Places:
         # Splits of a file are neighbours, so files come by address.
         for number, picked in of_file.items():
             yield self._rows.files[number], picked
+
+
+def _ranked(rows: InputRows, address: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of each address how many are before it, and the addresses in order. A large part of the batch is marked and
+    counted, which is faster than to sort it.
+    """
+    kind = np.int64 if len(address) > np.iinfo(np.int32).max else np.int32
+    if len(address) > rows.count // _SORTED_PART:
+        places = rows.places_of(address)
+        is_wanted = np.zeros(rows.count, np.bool_)
+        is_wanted[places] = True
+        before = np.cumsum(is_wanted, dtype=kind)
+        if before[-1] == len(address):  # each once
+            ordered = np.empty_like(address)
+            rank = before[places] - kind(1)
+            ordered[rank] = address
+            return rank, ordered
+    order = np.argsort(address)
+    rank = np.empty(len(order), kind)
+    rank[order] = np.arange(len(order), dtype=kind)
+    return rank, address[order]
 
 
 def _indexable(values: pa.Array, field: pa.Field) -> pa.Array:

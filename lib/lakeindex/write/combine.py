@@ -336,7 +336,7 @@ def _order_by_texts(rows: pa.Table, lookup: Sequence[str]) -> np.ndarray | None:
     order = np.argsort(ranks.astype(np.min_scalar_type(count)), kind="stable")
     ends = np.cumsum([0, *np.bincount(ranks, minlength=count)])
     for start, stop in itertools.pairwise(ends.tolist()):
-        mine = keys.take(pa.array(order[start:stop]))
+        mine = keys if count == 1 else keys.take(pa.array(order[start:stop]))
         places = pc.array_sort_indices(mine)
         ordered = mine.take(places)
         if len(mine) > 1 and pc.any(pc.equal(ordered.slice(1), ordered.slice(0, len(mine) - 1))).as_py():

@@ -440,27 +440,35 @@ def test_rows_that_are_not_staged_are_not_read_from_files_far_away(table: LakeTa
 
 
 def test_columns_are_taken_wherever_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Files that differ in a column's type or lack it; texts in dictionaries or not; more bytes than are joined."""
+    """Files that differ in a column's type or lack it; texts in dictionaries or not; views, beside a type that only the
+    Arrow schema tells, too; more bytes than are joined.
+    """
     random = np.random.default_rng(5)
     texts = [f"text {n % 5}" for n in range(90)]
-    kinds = [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())]
+    kinds = [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string()), None]
+    kinds += [pa.string_view(), pa.string_view()]
     files, groups, expected = [], [], []
-    for number, kind in enumerate([*kinds, None]):
+    for number, kind in enumerate(kinds):
         path = tmp_path / f"{number}.parquet"
         some = pa.table({"n": pa.array(range(90))} | ({} if kind is None else {"t": pa.array(texts).cast(kind)}))
+        if number < 5:
+            some = some.append_column("d", pa.array(range(90), pa.duration("us")))
         pq.write_table(some, path, row_group_size=20, use_dictionary=number != 1)
         files.append(KeyedFile(str(tmp_path), path.name, path.stat().st_size, None, ""))
         groups += [RowGroup(number, g, (number << 40) + 20 * g, 20 if g < 4 else 10) for g in range(5)]
         expected += [(number << 40) + n for n in range(90)]
-    rows = InputRows(tuple(files), tuple(groups), pa.schema([("n", pa.int64()), ("t", pa.string())]), {"t": 1.0})
+    schema = pa.schema([("n", pa.int64()), ("t", pa.string()), ("d", pa.duration("us"))])
+    rows = InputRows(tuple(files), tuple(groups), schema, {"t": 1.0})
     rows = input_rows(rows.to_bytes().to_pybytes())
     for joined in (2**30, 0):
         monkeypatch.setattr("lakeindex.run.input_rows._LARGEST_JOINED", joined)
-        for picked in (random.permutation(expected), random.permutation(expected)[:50], np.zeros(0, np.int64)):
+        for picked in (*(random.permutation(expected)[:n] for n in (540, 50, 1, 0)), np.repeat(expected[7:9], 200)):
             places = Places(rows, picked.astype(np.int64))
             wanted = [None if a >> 40 == 3 else texts[a % 2**40] for a in picked.tolist()]
             assert places.column("t").taken(places.rank).to_pylist() == wanted
             assert places.column("n").taken(places.rank).to_pylist() == [a % 2**40 for a in picked.tolist()]
+            days = places.column("d").taken(places.rank).cast(pa.int64()).to_pylist()
+            assert days == [None if a >> 40 == 5 else a % 2**40 for a in picked.tolist()]
 
 
 def test_a_null_that_the_footer_does_not_tell_is_no_value():

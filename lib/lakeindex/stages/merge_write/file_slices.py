@@ -287,12 +287,23 @@ def _rewrite_of(task: WriteTask) -> Rewrite:
         facts.name,
         facts.schema,
         task.spec.config,
-        fixed_columns(facts.keys, facts.schema, new.partition_path if facts.believes_paths else None),
+        _fixed(task),
         NewSlice(new.partition_path, new.instant_time, new.name, task.number),
         task.part,
         update_rule(task.spec, facts),
         facts.virtual,
     )
+
+
+def _fixed(task: WriteTask) -> frozenset[str]:
+    """Columns in which an updated row has the stored row's value; those that an update does not set among them: what it
+    sets is put into the rows of the snapshot that is written.
+    """
+    facts, chosen = task.facts, task.spec.chosen
+    fixed = fixed_columns(facts.keys, facts.schema, task.new.partition_path if facts.believes_paths else None)
+    if chosen is None or not chosen.values:
+        return fixed
+    return fixed | (frozenset(facts.schema.names) - {name for name, _ in chosen.values})
 
 
 def update_rule(spec: RunSpec, facts: TableFacts) -> UpdateRule:

@@ -294,14 +294,16 @@ class KeyGenerator:
         texts = [java_text(column_at(batch, field), field, self._key_zone) for field in fields]
         if not self.spec.has_named_parts:
             return _bare_key(texts[0], fields[0])
-        parts = [
-            pc.binary_join_element_wise(f"{field}:", _part_text(text), "")
-            for field, text in zip(fields, texts, strict=True)
-        ]
-        key = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, ",")
-        nothing = reduce(pc.and_, [_is_blank(text) for text in texts])
+        blanks = [_is_blank(text) for text in texts]
+        parts: list[pa.Array | str] = []
+        for name, text, blank in zip(fields, texts, blanks, strict=True):
+            parts += [f"{',' if parts else ''}{name}:", _part_text(text, blank)]
+        key = pc.binary_join_element_wise(*parts, "")
+        nothing = reduce(pc.and_, blanks)
+        if not pc.any(nothing).as_py():
+            return key, pa.nulls(len(key), pa.string())
         reason = f"record key fields {', '.join(map(repr, fields))} are all null or empty"
-        return pc.if_else(nothing, _NO_TEXT, _small(key)), pc.if_else(nothing, reason, _NO_TEXT)
+        return pc.if_else(nothing, _NO_TEXT, key), pc.if_else(nothing, reason, _NO_TEXT)
 
     def partition_paths(self, batch: pa.Table | pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
         """Partition path of each row and, where it cannot be written to, the reason (else null)."""
@@ -383,9 +385,10 @@ def _bare_key(text: pa.Array, field: str) -> tuple[pa.Array, pa.Array]:
     return pc.if_else(blank, _NO_TEXT, _small(text)), reason
 
 
-def _part_text(text: pa.Array) -> pa.Array:
-    small = _small(text)
-    return pc.if_else(text.is_null(), NULL_PART, pc.if_else(_is_blank(text), EMPTY_PART, small))
+def _part_text(text: pa.Array, blank: pa.Array) -> pa.Array:
+    if not pc.any(blank).as_py():
+        return _small(text)
+    return pc.if_else(text.is_null(), NULL_PART, pc.if_else(blank, EMPTY_PART, _small(text)))
 
 
 def _is_blank(text: pa.Array) -> pa.Array:
