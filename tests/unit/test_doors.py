@@ -275,11 +275,13 @@ def as_nobody() -> Iterator[None]:
     if os.geteuid() != 0:
         yield
         return
+    temporary, tempfile.tempdir = tempfile.tempdir, "/tmp"  # root's own may be closed to others
     os.seteuid(NOBODY)
     try:
         yield
     finally:
         os.seteuid(0)
+        tempfile.tempdir = temporary
 
 
 @pytest.fixture
