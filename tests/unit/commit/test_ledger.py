@@ -3,6 +3,7 @@
 import pytest
 
 from lakeindex.commit.ledger import LEDGER_FOLDER, LedgerEntry, find_batch, forget_batch, is_announced, record_batch
+from lakeindex.commit.services.archive import LogArchive
 from lakeindex.errors import TableCorruptError
 from lakeindex.table.handle import Table
 from lakeindex.timeline.avro_instants import RollbackMetadata, format_rollback_metadata
@@ -34,12 +35,16 @@ def test_an_archived_commit_still_counts(world: World) -> None:
     assert entry.instant == instant
 
 
-def test_an_archived_commit_that_we_have_rolled_back_does_not_count(world: World) -> None:
-    """No rollback of ours need be on the timeline any more: the verdict says so."""
+@pytest.mark.parametrize("kept", [False, True])
+def test_an_archived_commit_that_we_have_rolled_back_does_not_count(world: World, kept: bool) -> None:
+    """No rollback of ours need be on the timeline any more: the verdict says so. Also where an older instant is still there."""
     instant = world.upsert(BATCH)
     world.upsert(OTHER, "two")
+    timeline = Table.open(world.store).load_timeline()
+    archive = LogArchive(world.store, timeline.layout.archive_folder)
+    archive.record(timeline, [one for one in timeline.files if one.time == instant], archive.recorded())
     for path in list(world.store.snapshot()):
-        if path.startswith((f".hoodie/{FIRST}", f".hoodie/{instant}")):
+        if path.startswith((f".hoodie/{instant}", *(() if kept else (f".hoodie/{FIRST}",)))):
             world.store.delete(path)
     for outcome in (Outcome.ROLLED_BACK, Outcome.COMMITTED):
         overrule(world.store, Verdict(instant, outcome, "token", batch_id=BATCH.identity.batch_id))

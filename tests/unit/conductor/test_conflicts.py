@@ -284,6 +284,24 @@ def test_partitions_are_not_deleted_while_they_are_clustered():
     assert world.table.delete_partitions(["y"], **runs).rows_replaced == 1
 
 
+def test_no_new_row_goes_into_a_file_group_that_is_going_to_be_clustered() -> None:
+    """Small as it is; and where it has to go there, as the only one of its bucket, the write waits."""
+    for index, options in (("BLOOM", {}), ("BUCKET", {"hoodie__bucket__index__num__buckets": "1"})):
+        world = MemoryTable.holding([Row("a", "x", 1, "1")], index=index, **options)
+        (file,) = Table.open(world.store).snapshot().base_files("x")
+        group = ClusteringGroup((ClusteringSlice("x", file.file_id),))
+        time = next_instant_time(world.timeline().max_time, 0)
+        plan = format_requested_replace(RequestedReplace("CLUSTER", (group,)))
+        world.store.write(f".hoodie/{time}.replacecommit.requested", plan)
+        world.upsert([Row("b", "y", 1, "1")])
+        if index == "BUCKET":
+            with pytest.raises(PendingInstantError, match=f"part of the pending clustering {time}"):
+                world.upsert([Row("n", "x", 1, "1")])
+        else:
+            assert world.upsert([Row("n", "x", 1, "1")]).files_created == 1
+        assert file in Table.open(world.store).snapshot().base_files("x")
+
+
 def test_a_batch_that_recovery_finds_committed_tells_what_else_was_done():
     """Its run was killed before it could say so; beside it another writer left an instant, which is rolled back now."""
 

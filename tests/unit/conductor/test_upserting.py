@@ -1,15 +1,18 @@
 """Whole runs on the in-process runner, against a dictionary: any batches, any index, any merge mode."""
 
+import shutil
 import tempfile
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import OptionError, TableCorruptError
+from lakeindex.files.footer_cache import CACHE_FOLDER
 from tests.builders import Oracle, Row, as_hudis, batch_of, content_of, counts_of, make_table, rows_of
 
 KEYS = ["a", "b", "cé", "d中", "e\U0001f600", "f￿"]
@@ -212,6 +215,28 @@ def test_upsert_one_field_complex_keys_of_another_encoding_are_refused(tmp_path:
         table.upsert(batch_of([Row("a", "x", 2, "2")]))
     assert caught.value.exit_code == 4
     assert len(rows_of(table)) == 1
+
+
+def test_a_file_with_one_key_of_another_encoding_is_refused(tmp_path: Path) -> None:
+    """Whether it is the least key of the file or the greatest."""
+    for number, (bare, stored) in enumerate(
+        ((False, ["0", "id:b"]), (False, ["id:a", "zz"]), (True, ["id:a", "z"]), (True, ["a", "id:b"]))
+    ):
+        encoding = {"hoodie__write__complex__keygen__new__encoding": str(bare).lower()}
+        table = make_table(tmp_path / f"t{number}", hoodie__table__keygenerator__type="COMPLEX", **encoding)
+        table.upsert(batch_of([Row("a", "x", 1, "1"), Row("b", "x", 1, "1")]))
+        (path,) = Path(table.uri).glob("x/*.parquet")
+        rows = pq.read_table(path)
+        ends = {b"hoodie_min_record_key": stored[0].encode(), b"hoodie_max_record_key": stored[1].encode()}
+        said = {key: text for key, text in rows.schema.metadata.items() if not key.startswith(b"lakeindex")}
+        rows = rows.set_column(
+            rows.schema.get_field_index("_hoodie_record_key"), "_hoodie_record_key", pa.array(stored)
+        )
+        pq.write_table(rows.replace_schema_metadata({**said, **ends}), path)
+        shutil.rmtree(Path(table.uri) / CACHE_FOLDER)
+        (odd,) = (key for key in stored if key.startswith("id:") is bare)
+        with pytest.raises(TableCorruptError, match=f"holds key '{odd}', which is not encoded as the table's other"):
+            table.upsert(batch_of([Row("c", "x", 2, "2")]))
 
 
 def test_a_batch_of_bad_rows_only_says_so(tmp_path: Path) -> None:

@@ -143,8 +143,10 @@ def test_tidying_that_was_killed_leaves_no_manifest_of_files_that_are_gone() -> 
     """At any of its deletions; and the next one takes away what it left."""
     store = MemoryStorage()
     archive = LsmArchive(store, FOLDER)
-    for number in range(1, 13):
+    for number in range(1, 21):
         record(store, number)
+        if number == 10:
+            archive.tidy()  # what is merged here goes with the next
     start, at, deletions = store.snapshot(), 0, 0
     while at <= deletions:
         store.restore(start)
@@ -162,7 +164,7 @@ def test_tidying_that_was_killed_leaves_no_manifest_of_files_that_are_gone() -> 
         names = {one.path.rpartition("/")[2] for one in store.list_folder(FOLDER).objects}
         for manifest in lsm.listed_manifests(names):
             assert {one.name for one in lsm.read_manifest(store, FOLDER, manifest).files} <= names, (at, manifest)
-        assert len(rows_of(store)) == 12
+        assert len(rows_of(store)) == 20
     assert at > 10
 
 
