@@ -26,6 +26,7 @@ from lakeindex.errors import (
 )
 from lakeindex.model import IndexType
 from lakeindex.operations.importing import import_table as importing
+from lakeindex.operations.importing.iceberg import newest_metadata
 
 NAN = float("nan")
 ROWS = pa.table(
@@ -242,6 +243,53 @@ def test_iceberg_with_deletes_and_a_renamed_column(tmp_path: Path, iceberg: Call
     done = lakeindex.import_table(table.metadata_location, tmp_path / "t", key="id", max_bytes=1)
     assert done.commits == 2
     assert stored(tmp_path / "t", "id", "w") == [{"id": 1, "w": "a"}, {"id": 3, "w": "c"}, {"id": 4, "w": "d"}]
+
+
+def test_the_newest_metadata_of_an_iceberg_folder(tmp_path: Path) -> None:
+    """As the hint says, if there is what it names; else the greatest number, unless two files have it."""
+    cases: list[tuple[list[str], str | None, str | None]] = [
+        ([], None, None),
+        (["snap-1.avro"], "1", None),
+        (["v1.metadata.json", "v2.metadata.json"], None, "v2.metadata.json"),
+        (["v1.metadata.json", "v2.metadata.json"], " 1\n", "v1.metadata.json"),
+        (["v1.metadata.json", "v2.metadata.json"], "9", "v2.metadata.json"),
+        (["00009-a.metadata.json", "00010-b.metadata.json"], None, "00010-b.metadata.json"),
+        (["00009-a.metadata.json", "00010-b.metadata.json"], "00009-a.metadata.json", "00009-a.metadata.json"),
+        (["x.metadata.json"], None, "x.metadata.json"),
+    ]
+    for number, (names, hint, newest) in enumerate(cases):
+        folder = tmp_path / str(number) / "metadata"
+        folder.mkdir(parents=True)
+        for name in names:
+            (folder / name).touch()
+        if hint is not None:
+            (folder / "version-hint.text").write_text(hint)
+        found = newest_metadata(str(folder.parent))
+        assert found == (None if newest is None else str(folder / newest)), (names, hint)
+    for name in ("00003-a.metadata.json", "00003-b.metadata.json"):
+        (folder / name).touch()
+    with pytest.raises(UsageError, match="2 newest metadata files: 00003-a") as no:
+        lakeindex.import_table(folder.parent, tmp_path / "t", key="id")
+    assert "iceberg:CATALOG/NAMESPACE.TABLE" in str(no.value.hint)
+
+
+def test_what_is_no_iceberg_table_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyiceberg")
+    for name in ("iceberg:", "iceberg:catalog", "iceberg:/n.t", "iceberg:catalog/"):
+        with pytest.raises(UsageError, match="names no table"):
+            lakeindex.import_table(name, tmp_path / "t", key="id")
+    odd = tmp_path / "v1.metadata.json"
+    odd.write_text("{}")
+    for name in ("iceberg:none-is-called-so/n.t", str(odd)):
+        with pytest.raises((InputError, UsageError), match=r"cannot be read|needs another library"):
+            lakeindex.import_table(name, tmp_path / "t", key="id")
+    from pyiceberg import catalog
+    from pyiceberg.catalog.memory import InMemoryCatalog
+
+    monkeypatch.setattr(catalog, "load_catalog", InMemoryCatalog)
+    with pytest.raises(InputError, match=r"iceberg:c/n.t cannot be read: .*n\.t"):
+        lakeindex.import_table("iceberg:c/n.t", tmp_path / "t", key="id")
+    assert not (tmp_path / "t").exists()
 
 
 def test_hidden_partitions_of_iceberg_are_said(tmp_path: Path, iceberg: Callable[..., Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
+from types import ModuleType
 from typing import Any, Final
 
 import pyarrow as pa
@@ -61,8 +62,8 @@ def open_iceberg(uri: str, like: pa.Schema | None, version: str | None) -> Sourc
         TableUnsupportedError: it has equality deletes.
     """
     try:
+        from pyiceberg import exceptions
         from pyiceberg.catalog import load_catalog
-        from pyiceberg.exceptions import NotInstalledError
         from pyiceberg.table import StaticTable
     except ImportError:
         raise UsageError(
@@ -72,23 +73,28 @@ def open_iceberg(uri: str, like: pa.Schema | None, version: str | None) -> Sourc
         ) from None
     try:
         if uri.startswith(ICEBERG_NAME):
-            catalog, sign, name = uri.removeprefix(ICEBERG_NAME).partition("/")
-            if not sign or not name:
+            catalog, _, name = uri.removeprefix(ICEBERG_NAME).partition("/")
+            if not catalog or not name:
                 raise UsageError(f"{uri!r} names no table", culprit=uri, hint="iceberg:CATALOG/NAMESPACE.TABLE")
             table: Any = load_catalog(catalog).load_table(name)
         else:
             table = StaticTable.from_metadata(absolute(uri))
         return _source_of(table, uri if uri.startswith(ICEBERG_NAME) else absolute(uri), like, version)
-    except NotInstalledError as error:
+    except exceptions.NotInstalledError as error:
         raise UsageError(
             f"pyiceberg needs another library for {uri}: {first_line(error)}", culprit=uri, hint="install it beside it"
         ) from error
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except (*_errors_of(exceptions), OSError, ValueError, pa.ArrowException) as error:
         raise InputError(
             f"the Iceberg table {uri} cannot be read: {first_line(error)}",
             culprit=uri,
             hint="look at it with pyiceberg; nothing was imported",
         ) from error
+
+
+def _errors_of(module: ModuleType) -> tuple[type[Exception], ...]:
+    """PyIceberg's errors, which have no class in common."""
+    return tuple(one for one in vars(module).values() if isinstance(one, type) and issubclass(one, Exception))
 
 
 def _source_of(table: Any, uri: str, like: pa.Schema | None, version: str | None) -> Source:
