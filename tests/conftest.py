@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import logging
 import os
 import re
 import shutil
@@ -84,6 +85,13 @@ def pytest_collection() -> Iterator[None]:
         gc.freeze()
         gc.enable()
         atexit.register(gc.unfreeze)  # modules in C look for what was left at the end of the process
+
+
+def pytest_unconfigure() -> None:
+    """What is logged while the process ends (py4j's connections do) would go to streams that pytest has closed by then:
+    Airflow's handlers have them.
+    """
+    logging.raiseExceptions = False
 
 
 @pytest.hookimpl(optionalhook=True)
