@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -206,12 +207,12 @@ def test_delta_whose_files_do_not_say_all_is_refused_by_name(tmp_path: Path) -> 
 
 
 @pytest.fixture
-def iceberg(tmp_path: Path) -> Callable[..., Any]:
+def iceberg(tmp_path: Path) -> Iterator[Callable[..., Any]]:
     memory = pytest.importorskip("pyiceberg.catalog.memory")
+    catalog = memory.InMemoryCatalog("c", warehouse=f"file://{tmp_path}/ice")
+    catalog.create_namespace("n")
 
     def made(rows: pa.Table, *partitions: str) -> Any:
-        catalog = memory.InMemoryCatalog("c", warehouse=f"file://{tmp_path}/ice")
-        catalog.create_namespace("n")
         table = catalog.create_table("n.t", schema=rows.schema)
         if partitions:
             with table.update_spec() as update:
@@ -220,7 +221,8 @@ def iceberg(tmp_path: Path) -> Callable[..., Any]:
         table.append(rows)
         return table
 
-    return made
+    yield made
+    catalog.close()  # Python 3.13 warns of its connection, in whatever test comes to collect it
 
 
 def test_iceberg(tmp_path: Path, iceberg: Callable[..., Any]) -> None:
@@ -286,9 +288,10 @@ def test_what_is_no_iceberg_table_is_refused(tmp_path: Path, monkeypatch: pytest
     from pyiceberg import catalog
     from pyiceberg.catalog.memory import InMemoryCatalog
 
-    monkeypatch.setattr(catalog, "load_catalog", InMemoryCatalog)
-    with pytest.raises(InputError, match=r"iceberg:c/n.t cannot be read: .*n\.t"):
-        lakeindex.import_table("iceberg:c/n.t", tmp_path / "t", key="id")
+    with closing(InMemoryCatalog("c")) as empty:
+        monkeypatch.setattr(catalog, "load_catalog", lambda _: empty)
+        with pytest.raises(InputError, match=r"iceberg:c/n.t cannot be read: .*n\.t"):
+            lakeindex.import_table("iceberg:c/n.t", tmp_path / "t", key="id")
     assert not (tmp_path / "t").exists()
 
 
