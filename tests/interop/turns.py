@@ -27,6 +27,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 import lakeindex
 from lakeindex.errors import TableUnsupportedError, UsageError
 from lakeindex.operations.metadata import metadata_verify
+from lakeindex.options.clustering_options import UPDATES_OPTION, ClusteringUpdates
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from scripts.interop_env import BUNDLES
@@ -315,6 +316,88 @@ class Turns(RuleBasedStateMachine):
         for instant in completed_writes(self.path)[len(before) :]:
             self._became(instant, self.state)
         self._judge(f"{release} upserted {sorted(chosen)} and clustered")
+
+    @precondition(lambda self: self.state.rows)
+    @rule(sort=st.sampled_from(("key", "columns", "zorder", "hilbert")))
+    def we_cluster(self, sort: str) -> None:
+        """We put base files together, in any order of rows."""
+        columns = None if sort == "key" else ["ts", "id"]
+        done = self._table().cluster(sort=sort, columns=columns, options=self._told())
+        self._became(done.instant, self.state)
+        self._judge(f"we clustered by {sort}")
+
+    @precondition(lambda self: self.state.rows)
+    @rule(release=releases, ours_is=st.booleans(), chosen=numbers)
+    def plan_of_the_other(self, release: str, ours_is: bool, chosen: set[int]) -> None:
+        """One side plans a clustering, the other carries it out, or an update of ours takes its turn."""
+        able = self._able(release)
+        if (able == "1.0.2" and self.table_version == 6) or (able == "0.15.0" and "money" in self.state.columns):
+            return  # it has no clustering of such tables, and writes decimals as integers (docs/format.md)
+        call = f"call run_clustering(path => '{self.path}', op => "
+        if ours_is:
+            plan = self._table().cluster(sort="key", schedule=True, options=self._told())
+            if plan.instant is None:
+                return
+            if metadata_partitions(self.path):
+                self._table().metadata_drop()  # Hudi's procedure does not keep it up
+            keep = f"hoodie.write.table.version={self.table_version},hoodie.write.auto.upgrade=false"
+            version = "" if able == "0.15.0" else f",{keep}"
+            self._server(release).sql(f"{call}'execute', options => 'hoodie.metadata.enable=false{version}')")
+            self._became(plan.instant, self.state)
+            self._judge(f"{able} carried our plan out")
+            return
+        before = self._pending()
+        self._server(release).sql(f"{call}'schedule')")
+        self.table_version = Table.open(open_storage(str(self.path))).properties.version
+        for instant in self._pending() - before:
+            if len(chosen) % 2:
+                self.ours |= {UPDATES_OPTION: ClusteringUpdates.ALLOW}
+                self._write(US, chosen)
+                self._judge(f"our upsert of {sorted(chosen)} took its turn before {able}'s plan", pending=True)
+            if instant in self._pending():
+                self._became(self._table().cluster(instant=instant, options=self._told()).instant, self.state)
+        self._judge(f"we carried the plan of {able} out")
+
+    def _pending(self) -> set[str]:
+        return {one.time for one in Table.open(open_storage(str(self.path))).load_timeline().pending_writes}
+
+    @precondition(lambda self: self.states)
+    @rule(data=st.data())
+    def we_savepoint(self, data: st.DataObject) -> None:
+        """We keep one of the commits."""
+        instant = data.draw(st.sampled_from(sorted(self.states)))
+        try:
+            self._table().savepoint_create(instant, options=ours.ASKED)
+        except (TableUnsupportedError, UsageError):
+            return  # archived, or cleaned: refused with nothing changed
+        self.savepoints = sorted({*self.savepoints, instant})
+        self._judge(f"we made a savepoint of {instant}")
+
+    @precondition(lambda self: self.savepoints)
+    @rule(release=writers, data=st.data())
+    def delete_savepoint(self, release: str, data: st.DataObject) -> None:
+        """Either side lets one go, whoever made it."""
+        instant = data.draw(st.sampled_from(self.savepoints))
+        at_home = release != US and BUNDLES[self._able(release)].default == self.table_version
+        if at_home:
+            self._server(release).sql(f"call delete_savepoint(path => '{self.path}', instant_time => '{instant}')")
+        else:
+            self._table().savepoint_delete(instant, options=ours.ASKED)
+        self.savepoints.remove(instant)
+        self._judge(f"{release if at_home else US} deleted the savepoint of {instant}")
+
+    @precondition(lambda self: len(self.states) > 1)
+    @rule(data=st.data())
+    def we_restore(self, data: st.DataObject) -> None:
+        """We go back to a commit, savepointed or not, whoever wrote what came since."""
+        instant = data.draw(st.sampled_from(sorted(self.states)))
+        try:
+            done = self._table().restore(instant, options=ours.ASKED)
+        except (TableUnsupportedError, UsageError):
+            return  # cleaned, archived, or a later one is savepointed: refused with nothing changed
+        assert done.rows_after == len(self.states[instant].rows), done
+        self._back_to(instant)
+        self._judge(f"we restored {instant}")
 
     @rule(chosen=numbers)
     def crash(self, chosen: set[int]) -> None:
