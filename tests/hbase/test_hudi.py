@@ -113,9 +113,9 @@ def test_a_commit_of_hudi_that_is_rolled_back_is_no_location(bench: Bench, hudi:
     turns.theirs([*rows_from(0, 5, "y", 2), *rows_from(10, 15, "y", 2)])
     instant = max(entry.instant for entry in turns.table.history())
     name = f"rolled_{bench.name}"
-    hudi.sql("set hoodie.metadata.enable=false")
-    hudi.sql(f"create table {name} using hudi location '{turns.table.uri}'")
-    hudi.sql(f"call rollback_to_instant(table => '{name}', instant_time => '{instant}')")
+    with hudi.settings({"hoodie.metadata.enable": "false"}):
+        hudi.sql(f"create table {name} using hudi location '{turns.table.uri}'")
+        hudi.sql(f"call rollback_to_instant(table => '{name}', instant_time => '{instant}')")
     assert content_of(turns.table) == before
     assert "k0012é" in bench.held()  # Hudi's default leaves what it had put
     assert bench.held()["k0002é"].place != places(turns.table)["k0002é"]

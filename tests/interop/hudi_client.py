@@ -8,7 +8,8 @@ import os
 import queue
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -250,9 +251,20 @@ class HudiServer:
         return details
 
     def sql(self, statement: str) -> list[list[str | None]]:
-        """Run a SQL statement, a procedure call for example."""
+        """Run a SQL statement, a procedure call for example. What it sets stays set in every later case: see :meth:`settings`."""
         rows: list[list[str | None]] = self.call("sql", statement=statement)["rows"]
         return rows
+
+    @contextmanager
+    def settings(self, told: Mapping[str, str]) -> Iterator[None]:
+        """Settings of the session for a while."""
+        try:
+            for key, value in told.items():
+                self.sql(f"set {key}={value}")
+            yield
+        finally:
+            for key in told:
+                self.sql(f"reset {key}")
 
     def hive_sync(self, *words: str) -> None:
         """Sync with a Hive Metastore by Hudi's ``HiveSyncTool``."""

@@ -91,11 +91,10 @@ def test_a_renamed_column_is_refused(servers: dict[str, HudiServer], folder: Pat
     batch = rows(["a1", "b1"], 1, {"x": pa.array([1, 2], pa.int32())})
     hudi.write(path, batch, options(hudi, hoodie__schema__on__read__enable="true"), mode="overwrite")
     assert lakeindex.open_table(str(path)).read(meta=True).column("x").to_pylist() == [1, 2]
-    hudi.sql("set hoodie.schema.on.read.enable=true")
     name = f"renamed_{folder.name}".replace("-", "_")
-    hudi.sql(f"create table {name} using hudi location '{path}'")
-    hudi.sql(f"alter table {name} rename column x to y")
-    hudi.sql("set hoodie.schema.on.read.enable=false")
+    with hudi.settings({"hoodie.schema.on.read.enable": "true"}):
+        hudi.sql(f"create table {name} using hudi location '{path}'")
+        hudi.sql(f"alter table {name} rename column x to y")
     table = lakeindex.open_table(str(path))
     for call in (
         lambda: table.read(meta=True),

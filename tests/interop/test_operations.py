@@ -254,7 +254,10 @@ def test_hudi_takes_deleted_partitions_back(story: Story) -> None:
 
 def mend_statistics_of_partitions(story: Story, region: str) -> None:
     """The procedure of Hudi 1.0 to 1.2 builds the statistics of partitions while the deleted one is gone, and then
-    brings it back without any, so that Hudi skips its rows: ``verify`` says so, and the commands that it names mend it."""
+    brings it back without any, so that Hudi skips its rows: ``verify`` says so, and the commands that it names mend it.
+
+    In a session that says ``hoodie.metadata.enable=false`` it removes the metadata table instead, and nothing is skipped.
+    """
     assert skipping_reads(story) == len(story.replay.rows) - len(numbers_of(story, region))
     found = metadata_verify(str(story.path))
     assert set(found.counts) == {"statistics"}

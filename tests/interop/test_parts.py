@@ -62,15 +62,12 @@ def test_every_reader(story: Story) -> None:
 
 @pytest.mark.parametrize("vectorized", [True, False])
 def test_filters_that_prune_row_groups(story: Story, vectorized: bool) -> None:
-    story.hudi.sql(f"set {VECTORIZED}={str(vectorized).lower()}")
-    try:
+    with story.hudi.settings({VECTORIZED: str(vectorized).lower()}):
         assert_state(story.hudi.read(story.path), story.replay, f"vectorized {vectorized}")
         for number in (41, 42, 105, 200, 310, 325):
             found = story.hudi.read(story.path, where=f"id = '{key_of(number)}' and ts >= 1000")
             wanted = [row["val"] for n, row in story.replay.rows.items() if n == number]
             assert found["val"].to_pylist() == wanted, number
-    finally:
-        story.hudi.sql(f"set {VECTORIZED}=true")
 
 
 def test_duckdb_reads_the_files(story: Story) -> None:

@@ -43,11 +43,10 @@ def we_restore(story: Story, to: str) -> None:
 
 def hudi_restores(story: Story, to: str) -> None:
     kept = "true" if metadata_partitions(story.path) else "false"
-    story.hudi.sql(
-        f"set hoodie.metadata.enable={kept}"
-    )  # by default 0.15 builds one first, which it then cannot restore
-    story.hudi.sql(f"create table if not exists {_named(story)} using hudi location '{story.path}'")
-    story.hudi.sql(f"call rollback_to_savepoint(table => '{_named(story)}', instant_time => '{to}')")
+    # by default 0.15 builds one first, which it then cannot restore
+    with story.hudi.settings({"hoodie.metadata.enable": kept}):
+        story.hudi.sql(f"create table if not exists {_named(story)} using hudi location '{story.path}'")
+        story.hudi.sql(f"call rollback_to_savepoint(table => '{_named(story)}', instant_time => '{to}')")
     went_back(story, to)
 
 
