@@ -4,7 +4,8 @@ The model is stricter than a local disk: of what was not synced *any* subset sur
 last durable, and bytes that were not synced may be gone, cut short, or zeros. ``sync`` makes a file's bytes durable, and every
 entry (created, replaced, deleted) of its folder and of those above it, as :class:`lakeindex.storage.local.LocalStorage` does.
 That one syncs the bytes of what it *creates* before they get their name; the model grants this only to Avro and the archive's
-manifests, which have readers of Hudi's, and to the properties: our own records, commits and inflight files are torn in spite of it.
+manifests, which have readers of Hudi's, to the properties, and to inflight files of replacements, which Hudi begins empty where it
+carries a clustering of ours out: our own records, commits and other inflight files are torn in spite of it.
 
 Reusable for any :class:`tests.model.harness.Operation`::
 
@@ -23,6 +24,8 @@ from random import Random
 from lakeindex.errors import LakeIndexError
 from lakeindex.storage.memory import Call, MemoryStorage
 from tests.model.harness import Operation
+
+_WHOLE = (".properties", ".replacecommit.inflight", ".clustering.inflight")
 
 
 class PowerLoss(BaseException):
@@ -55,7 +58,7 @@ class DiskStorage(MemoryStorage):
     def create(self, path: str, data: bytes) -> None:
         super().create(path, data)
         with self._mutex:
-            whole = data.startswith((b"Obj\x01", b"#HUDI#")) or path.endswith(".properties") or "/manifest_" in path
+            whole = data.startswith((b"Obj\x01", b"#HUDI#")) or path.endswith(_WHOLE) or "/manifest_" in path
             self._versions[path][-1].whole = whole
 
     def sync(self, paths: Iterable[str]) -> None:

@@ -13,7 +13,7 @@ from lakeindex.api.table import LakeTable
 from lakeindex.commit.import_mark import load_mark
 from lakeindex.storage.memory import MemoryStorage
 from tests.model.harness import Operation, fail_every_call
-from tests.model.test_pipeline_faults import OPTIONS, TABLE
+from tests.model.test_pipeline_faults import OPTIONS
 
 pytestmark = pytest.mark.usefixtures("time_leaps")
 
@@ -35,10 +35,10 @@ def importing(folder: Path, version: str) -> Operation:
             MemoryStorage.named(name).restore({})
         return {}
 
-    def run(_: MemoryStorage) -> None:
+    def run(store: MemoryStorage) -> None:
         lakeindex.import_table(
             folder,
-            TABLE,
+            store.uri,
             key="id",
             ordering="ts",
             index=INDEXES[version],
@@ -53,7 +53,7 @@ def importing(folder: Path, version: str) -> Operation:
         assert mark is not None
         assert mark.is_complete
         assert len(mark.commits) > 1
-        table = LakeTable(TABLE)
+        table = LakeTable(store.uri)
         found = table.read(meta=False).to_pylist()
         assert sorted((row["id"], row["v"], str(row["day"])) for row in found) == WANTED
         assert table.check().ok

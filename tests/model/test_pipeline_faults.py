@@ -13,6 +13,7 @@ import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import StorageError, TableExistsError
+from lakeindex.operations.cluster_run import ClusterSummary
 from lakeindex.operations.rescale import rescale_table
 from lakeindex.options.parse import parse_options
 from lakeindex.run.summary import RunSummary
@@ -36,8 +37,8 @@ OPTIONS = {
 }
 
 
-def batch_of_operation(_: MemoryStorage, rows: list[Row], batch_id: str = "second") -> None:
-    run_batch_of(rows, batch_id)
+def batch_of_operation(store: MemoryStorage, rows: list[Row], batch_id: str = "second") -> None:
+    run_batch_of(rows, batch_id, uri=store.uri)
 
 
 def prepared(index: str) -> Callable[[], dict[str, bytes]]:
@@ -64,9 +65,10 @@ def table_equals(batches: list[list[Row]], *, is_global: bool, moves: bool = Tru
     for batch in batches:
         oracle.apply(batch)
 
-    def check(_: MemoryStorage) -> None:
-        assert content_of(LakeTable(TABLE)) == oracle.content()
-        report = LakeTable(TABLE).check()
+    def check(store: MemoryStorage) -> None:
+        table = LakeTable(store.uri)
+        assert content_of(table) == oracle.content()
+        report = table.check()
         assert report.ok, report.violations
 
     return check
@@ -125,11 +127,11 @@ def test_nothing_after_the_commit_fails_the_run(index: str, error: Exception):
     upsert(index).check(store)
 
 
-def run_batch_of(rows: list[Row], batch_id: str = "second", more: Mapping[str, str] | None = None) -> RunSummary:
-    options = {**OPTIONS, **(more or {})}
-    return LakeTable(TABLE).upsert(
-        batch_of(rows), checkpoints=RUNS, batch_id=batch_id, run_id=batch_id, options=options, runner=LocalRunner(1)
-    )
+def run_batch_of(
+    rows: list[Row], batch_id: str = "second", more: Mapping[str, str] | None = None, uri: str = TABLE
+) -> RunSummary:
+    asked = {"batch_id": batch_id, "run_id": batch_id, "options": {**OPTIONS, **(more or {})}}
+    return LakeTable(uri).upsert(batch_of(rows), checkpoints=f"{uri}-runs", **asked, runner=LocalRunner(1))
 
 
 def rescale_to(count: int) -> None:
@@ -184,13 +186,17 @@ def in_two_files(index: str, version: str) -> Callable[[], dict[str, bytes]]:
 MORE = [Row("aa", "x", 1, "1"), Row("cc", "x", 1, "1")]
 
 
+def cluster(store: MemoryStorage) -> ClusterSummary:
+    return LakeTable(store.uri).cluster(sort="columns", columns=["v", "ts"], options=OPTIONS, runner=LocalRunner(1))
+
+
 def clustering(index: str, version: str) -> Operation:
     """Files are put together; then all keys come again."""
     scope = is_global(index)
 
     def check_all(store: MemoryStorage) -> None:
         table_equals([FIRST, MORE], is_global=scope)(store)
-        assert LakeTable(TABLE).cluster(sort="columns", columns=["v", "ts"], options=OPTIONS).noop
+        assert cluster(store).noop
         again = [replace(row, ts=3) for row in (*FIRST, *MORE)]
         batch_of_operation(store, again, "afterwards")
         table_equals([FIRST, MORE, again], is_global=scope)(store)
@@ -198,9 +204,7 @@ def clustering(index: str, version: str) -> Operation:
     return Operation(
         f"cluster {index}, version {version}",
         prepare=in_two_files(index, version),
-        run=lambda _: LakeTable(TABLE).cluster(
-            sort="columns", columns=["v", "ts"], options=OPTIONS, runner=LocalRunner(1)
-        ),
+        run=cluster,
         check=check_all,
         store=lambda: MemoryStorage.named("pipeline"),
     )

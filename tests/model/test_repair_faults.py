@@ -81,10 +81,10 @@ def lose_properties(store: MemoryStorage) -> None:
     store.write(".hoodie/hoodie.properties", store.read(".hoodie/hoodie.properties")[:70])
 
 
-def repair(_: MemoryStorage) -> None:
-    table = LakeTable(TABLE)
+def repair(store: MemoryStorage) -> None:
+    table = LakeTable(store.uri)
     repair_table(
-        TABLE, LocalRunner(1), lambda *, dry_run: table.repair_keys(apply=not dry_run), Asked(apply=True), CONFIG
+        store.uri, LocalRunner(1), lambda *, dry_run: table.repair_keys(apply=not dry_run), Asked(apply=True), CONFIG
     )
 
 
@@ -92,7 +92,7 @@ def check_whole(version: str, *, again: bool) -> Callable[[MemoryStorage], None]
     """Nothing is left to mend; the metadata table is there and right; the rows, with what was lost sent again."""
 
     def check(store: MemoryStorage) -> None:
-        table = LakeTable(TABLE)
+        table = LakeTable(store.uri)
         left = table.repair()
         assert left.ok, (left.mends, left.unmended)
         assert NOTE not in store.snapshot()
@@ -105,7 +105,7 @@ def check_whole(version: str, *, again: bool) -> Callable[[MemoryStorage], None]
                 ("a", "1"), ("b", "1"), ("c", "2"), ("d", "1"),
             }  # fmt: skip
             late = [replace(row, ts=3, v="2") for row in SECOND]
-            run_batch_of(late, "again")
+            run_batch_of(late, "again", uri=store.uri)
             table_equals([FIRST, SECOND, late], is_global=False)(store)
         table_equals([FIRST, SECOND, late] if again else [FIRST, SECOND], is_global=False)(store)
 
@@ -128,10 +128,10 @@ def properties(version: str) -> Operation:
 
     def check(store: MemoryStorage) -> None:
         check_whole(version, again=False)(store)
-        assert content_of(LakeTable(TABLE))
+        assert content_of(LakeTable(store.uri))
 
-    def run(_: MemoryStorage) -> None:
-        repair_properties(TABLE, given, CONFIG, apply=True)
+    def run(store: MemoryStorage) -> None:
+        repair_properties(store.uri, given, CONFIG, apply=True)
 
     return Operation(
         f"repair of properties, version {version}", prepared(version, lose_properties), run, check, store=store_of

@@ -16,6 +16,8 @@ from lakeindex.timeline import records
 from lakeindex.timeline.timeline import Timeline
 
 _PATH: Final = f"{records.OWN_FOLDER}/import.json"
+_COMPLETE: Final = f"{records.OWN_FOLDER}/import-complete.json"
+"""A record of its own: a power loss would tear one that is put anew, and nothing would say what made the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +67,23 @@ def load_mark(storage: Storage) -> ImportMark | None:
         return None  # one that a power loss tore says nothing: no commit followed from it
     try:
         commits = tuple(PlannedCommit(**one) for one in found.pop("commits"))
-        return ImportMark(commits=commits, **found)
+        return ImportMark(commits=commits, **found, is_complete=bool(records.load(storage, _COMPLETE)))
     except (KeyError, TypeError) as error:
         raise records.damaged(_PATH, repr(error)) from None
 
 
 def put_mark(storage: Storage, mark: ImportMark) -> None:
-    """Say that an import begins, or is complete."""
+    """Say that an import begins."""
     said: dict[str, Any] = json_of(mark)
+    del said["is_complete"]
     records.put(storage, _PATH, records.encode(said))
     storage.sync([_PATH])
+
+
+def put_complete(storage: Storage) -> None:
+    """Say that an import is complete."""
+    records.put(storage, _COMPLETE, records.encode({"complete": True}))
+    storage.sync([_COMPLETE])
 
 
 def incomplete(storage: Storage, timeline: Timeline) -> str | None:

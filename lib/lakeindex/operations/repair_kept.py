@@ -12,7 +12,7 @@ from lakeindex.errors import ObjectNotFoundError, UsageError
 from lakeindex.format.instants import instant_time_of
 from lakeindex.pipeline import KEPT_ENDING
 from lakeindex.showing.json_result import TableResult
-from lakeindex.storage import in_parallel, remove_empty_folders
+from lakeindex.storage import in_parallel, remove_empty_folders, sync_folders
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
@@ -90,8 +90,9 @@ class Kept:
         records.remove(self.table, listed)
 
     def end(self) -> None:
-        """Nothing is left to be done."""
+        """Nothing is left to be done. A note that came back would send the next repair to what this one has kept."""
         records.remove(self.table, [NOTE])
+        sync_folders(self.table, [records.OWN_FOLDER])
 
     def _copy(self, path: str) -> None:
         if self.read(path) is not None:

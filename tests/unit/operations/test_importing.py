@@ -410,6 +410,10 @@ def test_an_import_that_ended_early_says_so_and_goes_on(tmp_path: Path) -> None:
     assert lakeindex.open_table(str(place)).inspect().pending_import is None
     again = lakeindex.import_table(source, place, key="id", partition="p")
     assert (again.commits_before, again.commits, len(again.instants)) == (4, 4, 4)
+    (place / ".hoodie/.lakeindex/import-complete.json").write_bytes(b"")  # torn by a power loss
+    assert "4 of 4 commits" in lakeindex.open_table(str(place)).inspect().pending_import
+    lakeindex.import_table(source, place, key="id", partition="p")
+    assert lakeindex.open_table(str(place)).inspect().pending_import is None
     assert lakeindex.open_table(str(place)).count() == 20
 
 

@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 
 import pyarrow as pa
 
-from lakeindex.commit.import_mark import ImportMark, PlannedCommit, load_mark, put_mark
+from lakeindex.commit.import_mark import ImportMark, PlannedCommit, load_mark, put_complete, put_mark
 from lakeindex.commit.ledger import find_batch
 from lakeindex.errors import InputError, InvariantError, OptionError, TableExistsError, TableNotFoundError, UsageError
 from lakeindex.format.partitions import ESCAPED
@@ -316,7 +316,7 @@ class _Import:
         now = self._source(mark)
         _check_same(self.uri, mark, now)
         if not mark.is_complete:
-            put_mark(Table.at(self.uri).storage, replace(mark, is_complete=True))
+            put_complete(Table.at(self.uri).storage)
         new = [file.place for file in now.files if file.place not in mark.files and file not in _empty(found)]
         if new and found is None:
             notes[f"{len(new)} files of the source are none of this import, such as {new[0]}"] = None
