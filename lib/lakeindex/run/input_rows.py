@@ -42,7 +42,8 @@ _MAGIC: Final = b"PAR1"
 _FOOTER_END: Final = 8
 """Bytes behind a footer: its size, and the magic."""
 _ARROW_SCHEMA: Final = b"ARROW:schema"
-_OF_VIEWS: Final = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+OF_VIEWS: Final = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+"""Types that columns of views are read in."""
 _SORTED_PART: Final = 8
 """Of the batch's rows: fewer than one in so many are sorted."""
 _LARGEST_JOINED: Final = 1024 * 1024 * 1024
@@ -123,12 +124,12 @@ def _footer(file: KeyedFile) -> pq.FileMetaData:
     """
     reader = file.reader()
     said, footer = reader.schema_arrow, reader.metadata
-    if not any(kind in _OF_VIEWS for kind in said.types):
+    if not any(kind in OF_VIEWS for kind in said.types):
         return footer
     size = footer.serialized_size + _FOOTER_END
     tail = bytes(storage_at(file.root).read_range(file.path, file.size_bytes - size, size))
     plain = pq.read_metadata(pa.BufferReader(_MAGIC + tail.replace(_ARROW_SCHEMA, _ARROW_SCHEMA.lower())))
-    wanted = pa.schema([field.with_type(_OF_VIEWS.get(field.type, field.type)) for field in said])
+    wanted = pa.schema([field.with_type(OF_VIEWS.get(field.type, field.type)) for field in said])
     return plain if plain.schema.to_arrow_schema().equals(wanted) else footer
 
 

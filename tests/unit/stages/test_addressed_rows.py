@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import lakeindex
 from lakeindex.api.table import LakeTable
+from lakeindex.conductor.open_for_write import open_for_write
 from lakeindex.conductor.upsert import run_batch, run_stage
 from lakeindex.errors import InputError
 from lakeindex.model import Operation
@@ -425,6 +426,22 @@ def test_what_was_spilled_goes_with_a_load_that_fails(
         run_batch(spec_of(table, path), LocalRunner(1))
     assert values(table) == {f"k{n:03d}": "right" for n in range(40)}
     assert table.check().violations == ()
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.string_view(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())]
+)
+def test_only_keys_are_read_of_texts_that_the_footer_tells(table: LakeTable, tmp_path: Path, kind: pa.DataType):
+    """Views and large texts, as tpchgen and Polars write them, too; of a file with numbers in their place all is read."""
+    batch = pq.read_table(batch_at(tmp_path / "in.parquet"))
+    spec = spec_of(table, tmp_path / "in.parquet")
+    facts = open_for_write(spec.table_uri, spec.config).facts
+    for changed_to, told in ((kind, True), (pa.int64(), False)):
+        texts = pa.array(["1"] * batch.num_rows).cast(changed_to)
+        path = tmp_path / f"{changed_to}.parquet"
+        pq.write_table(batch.set_column(batch.schema.get_field_index("v"), "v", texts), path)
+        file = KeyedFile(str(tmp_path), path.name, path.stat().st_size, None, "")
+        assert addressed._tells_all(spec, facts, pq.read_metadata(path), file) == told
 
 
 def test_a_batch_without_rows(table: LakeTable, tmp_path: Path):

@@ -20,7 +20,15 @@ from lakeindex.options.option import CONDITION_OPTIONS
 from lakeindex.options.types import InputFormat
 from lakeindex.pipeline import STAGED_KEY, Stage
 from lakeindex.run.checkpoints import Part
-from lakeindex.run.input_rows import ADDRESS_SHIFT, InputRows, KeyedFile, RowGroup, check_values, repeated_text
+from lakeindex.run.input_rows import (
+    ADDRESS_SHIFT,
+    OF_VIEWS,
+    InputRows,
+    KeyedFile,
+    RowGroup,
+    check_values,
+    repeated_text,
+)
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.stages.stage_input.batch_columns import columns_to_stage, may_lack
 from lakeindex.stages.stage_input.inputs import FoundInputs, Split, format_of, parquet_footers, unreadable
@@ -34,6 +42,8 @@ from lakeindex.write.types.type_fit import decoded_type
 
 LEAST_BYTES: Final = 16 * 1024 * 1024
 """Smaller batches are staged as they are: their rows are in memory anyway."""
+_SAME_TEXTS: Final = {**OF_VIEWS, pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+"""Types of which no value changes in the table's."""
 _SAMPLES: Final = 8
 _SAMPLE_ROWS: Final = 2048
 _LOADS: Final = (
@@ -145,7 +155,8 @@ def _tells_all(spec: RunSpec, facts: TableFacts, footer: pq.FileMetaData, file: 
             if constant[field.name] is None and not field.nullable:
                 return False
             continue
-        if pa.types.is_nested(field.type) or decoded_type(kinds[field.name]) != field.type:
+        kind = kinds[field.name]
+        if pa.types.is_nested(field.type) or _SAME_TEXTS.get(kind, decoded_type(kind)) != field.type:
             return False
         if not field.nullable and not _has_no_null(footer, leaves[field.name]):
             return False
