@@ -331,10 +331,11 @@ def _in_one(rows: pa.Table, threads: int) -> pa.Table:
 
     def joined(number: int) -> pa.Array:
         column, columns[number] = columns[number], None
-        if pa.types.is_dictionary(column.type):
-            return one_array(column.unify_dictionaries())
-        wide = _WIDE.get(column.type)
-        return one_array(column if wide is None or column.nbytes < _LARGEST_TEXTS else column.cast(wide))
+        coded = pa.types.is_dictionary(column.type)
+        wide = _WIDE.get(column.type.value_type if coded else column.type)
+        if wide is not None and column.nbytes >= _LARGEST_TEXTS:
+            return one_array(column.cast(wide))
+        return one_array(column.unify_dictionaries() if coded else column)
 
     return pa.table(shared(joined, range(len(columns)), threads, _THREADS), names=names)
 

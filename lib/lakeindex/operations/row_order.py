@@ -193,9 +193,9 @@ def _not_before(columns: Sequence[pa.ChunkedArray], cut: Sequence[object]) -> np
 
 
 def _plain(rows: pa.Table, name: str) -> pa.ChunkedArray:
-    """A column, not in dictionaries."""
+    """A column, not in dictionaries: few values may be more text than short offsets reach."""
     column = rows.column(name)
-    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    return column.cast(pa.large_string()) if pa.types.is_dictionary(column.type) else column
 
 
 def _is_text(kind: pa.DataType) -> bool:

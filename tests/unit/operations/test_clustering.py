@@ -109,6 +109,28 @@ def test_rows_stay_as_they_are_and_every_index_finds_them(tmp_path: Path, index:
     assert table.check().ok
 
 
+@pytest.mark.parametrize("largest", [1, 1 << 30])
+def test_texts_that_are_too_many_for_short_offsets_are_moved_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, largest: int
+) -> None:
+    """Texts in dictionaries, too."""
+    monkeypatch.setattr(rewrite_run, "_LARGEST_TEXTS", largest)
+    kinds, real = set[str](), rewrite_run._in_one
+
+    def in_one(rows: pa.Table, threads: int) -> pa.Table:
+        found = real(rows, threads)
+        kinds.update(str(kind) for kind in found.schema.types)
+        return found
+
+    monkeypatch.setattr(rewrite_run, "_in_one", in_one)
+    table = table_of_parts(tmp_path)
+    before = whole(table)
+    table.cluster(sort="columns", columns=["v"], runner=RUNNER)
+    assert ("large_string" in kinds) == (largest == 1) != any("dictionary" in kind for kind in kinds)
+    assert whole(table).equals(before)
+    assert table.check().ok
+
+
 def test_ranges_are_apart_afterwards(tmp_path: Path) -> None:
     table = table_of_parts(tmp_path, 4, 60, "x")
     plan = table.cluster(target_size=6000, dry_run=True, runner=RUNNER)
