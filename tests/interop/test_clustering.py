@@ -22,6 +22,8 @@ pytestmark = pytest.mark.interop
 
 _NEW_FILES = {"hoodie.parquet.small.file.limit": "0"}
 _AT_ONCE = {"lakeindex.pending.foreign.max.age": "0"}
+_COPIED = {"lakeindex.parquet.row.group.rows": "20"}
+"""Row groups of a few rows are full enough to be copied."""
 _SKIPPING = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
 
 
@@ -72,10 +74,10 @@ def table(story: Story) -> lakeindex.LakeTable:
     return lakeindex.open_table(str(story.path))
 
 
-@pytest.mark.parametrize("sort", ["key", "hilbert"])
+@pytest.mark.parametrize("sort", ["key", "hilbert", "none"])
 def test_what_we_cluster_hudi_reads_and_changes(story: Story, table: lakeindex.LakeTable, sort: str) -> None:
     before = _files(story)
-    done = table.cluster(sort=sort, columns=None if sort == "key" else ["ts", "val"])
+    done = table.cluster(sort=sort, columns=["ts", "val"] if sort == "hilbert" else None, options=_COPIED)
     assert done.files_before == before > done.files_after
     _judge(story, "after our clustering")
     story.hudi_upserts(range(20, 100), 2)
@@ -85,8 +87,9 @@ def test_what_we_cluster_hudi_reads_and_changes(story: Story, table: lakeindex.L
 
 
 @pytest.mark.usefixtures("hudi_clusters")
-def test_hudi_carries_our_plan_out(story: Story, table: lakeindex.LakeTable) -> None:
-    plan = table.cluster(sort="columns", columns=["val"], schedule=True)
+@pytest.mark.parametrize("sort", ["columns", "none"])
+def test_hudi_carries_our_plan_out(story: Story, table: lakeindex.LakeTable, sort: str) -> None:
+    plan = table.cluster(sort=sort, columns=["val"] if sort == "columns" else None, schedule=True)
     _judge(story, "with our plan")
     _carry_out(story, table)
     assert plan.instant in completed_writes(story.path)
