@@ -247,6 +247,27 @@ def test_iceberg_with_deletes_and_a_renamed_column(tmp_path: Path, iceberg: Call
     assert stored(tmp_path / "t", "id", "w") == [{"id": 1, "w": "a"}, {"id": 3, "w": "c"}, {"id": 4, "w": "d"}]
 
 
+def test_iceberg_by_the_name_that_a_catalog_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = pytest.importorskip("pyiceberg.catalog")
+    from pyiceberg.utils.config import Config
+
+    for name, value in {
+        "type": "sql",
+        "uri": f"sqlite:///{tmp_path}/c.db",
+        "warehouse": f"file://{tmp_path}/w",
+    }.items():
+        monkeypatch.setenv(f"PYICEBERG_CATALOG__SHOP__{name.upper()}", value)
+    monkeypatch.setattr(catalog, "_ENV_CONFIG", Config())  # read when PyIceberg is imported
+    rows = pa.table({"id": pa.array([1, 2], pa.int64()), "v": ["a", "b"]})
+    with closing(catalog.load_catalog("shop")) as shop:
+        shop.create_namespace("n")
+        shop.create_table("n.t", rows.schema).append(rows)
+        shop.load_table("n.t").append(rows.slice(0, 0))
+    done = lakeindex.import_table("iceberg:shop/n.t", tmp_path / "t", key="id")
+    assert (done.kind, done.inserted) == ("iceberg", 2)
+    assert stored(tmp_path / "t") == rows_of(rows)
+
+
 def test_the_newest_metadata_of_an_iceberg_folder(tmp_path: Path) -> None:
     """As the hint says, if there is what it names; else the greatest number, unless two files have it."""
     cases: list[tuple[list[str], str | None, str | None]] = [

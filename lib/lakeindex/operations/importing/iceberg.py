@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from types import ModuleType
 from typing import Any, Final
 
@@ -76,7 +77,8 @@ def open_iceberg(uri: str, like: pa.Schema | None, version: str | None) -> Sourc
             catalog, _, name = uri.removeprefix(ICEBERG_NAME).partition("/")
             if not catalog or not name:
                 raise UsageError(f"{uri!r} names no table", culprit=uri, hint="iceberg:CATALOG/NAMESPACE.TABLE")
-            table: Any = load_catalog(catalog).load_table(name)
+            with closing(load_catalog(catalog)) as known:
+                table: Any = known.load_table(name)
         else:
             table = StaticTable.from_metadata(absolute(uri))
         return _source_of(table, uri if uri.startswith(ICEBERG_NAME) else absolute(uri), like, version)
