@@ -436,8 +436,8 @@ def test_checkpoints_survive_failing_calls():
     operation = Operation(
         "checkpoints",
         prepare=dict,
-        run=lambda store: batch_of_operation(store, SECOND),
-        check=table_equals([FIRST, SECOND], is_global=False),
+        run=lambda _: run_batch_of(SECOND),
+        check=lambda _: table_equals([FIRST, SECOND], is_global=False)(MemoryStorage.named("pipeline")),
         store=fresh,
     )
     report = fail_every_call(operation, every=7)

@@ -88,7 +88,7 @@ def test_any_record_may_be_torn_at_any_moment(what: str, left: bytes) -> None:
     torn = 0
     if left == b"{" and what == "a commit" and LAYOUT.has_completion_times:
         left = b"Obj"  # Avro begins so
-    for number in range(5, count_calls(UPSERT) + 2, 7):
+    for number in range(5, count_calls(UPSERT) + 2, 5):
         machine = Machine(DiskStorage())
         store = machine.stores[0]
         store.restore(UPSERT.prepare())
