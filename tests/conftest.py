@@ -11,6 +11,7 @@ import shutil
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -89,9 +90,10 @@ def pytest_collection() -> Iterator[None]:
 
 def pytest_unconfigure() -> None:
     """What is logged while the process ends (py4j's connections do) would go to streams that pytest has closed by then:
-    Airflow's handlers have them.
+    Airflow's handlers have them. PySpark leaves its JVM to the end of the process, too.
     """
     logging.raiseExceptions = False
+    warnings.simplefilter("ignore", ResourceWarning)
 
 
 @pytest.hookimpl(optionalhook=True)
