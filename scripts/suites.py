@@ -37,7 +37,7 @@ COUNTS: Final = re.compile(r"^=* ?((?:\d+ [a-z]+(?:, )?)+) in [0-9.]+s", re.MULT
 #: `make test` does it at some of them, `make model` weekly at all.
 MODEL_WEEKLY: Final = (
     "power_may_be_cut_at_every_call or part1 or part2 or part3 or changing_rows_survives_every"
-    " or overwriting_survives_every or deleting_partitions_survives_every"
+    " or overwriting_survives_every or deleting_partitions_survives_every or file-8 or file-9"
 )
 
 
