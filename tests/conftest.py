@@ -93,7 +93,7 @@ def pytest_unconfigure() -> None:
     Airflow's handlers have them. PySpark leaves its JVM to the end of the process, too.
     """
     logging.raiseExceptions = False
-    warnings.simplefilter("ignore", ResourceWarning)
+    atexit.register(warnings.simplefilter, "ignore", ResourceWarning)  # pytest puts its own filters back
 
 
 @pytest.hookimpl(optionalhook=True)
