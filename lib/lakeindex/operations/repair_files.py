@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -40,8 +39,10 @@ from lakeindex.model import BaseFile, Operation
 from lakeindex.operations.check_base_files import read_keys
 from lakeindex.operations.check_violations import is_damage
 from lakeindex.operations.rewrite_run import BuiltFile, Mover, digest_without_name
+from lakeindex.operations.row_order import RowOrder
 from lakeindex.operations.rows.aligned_rows import align, open_base_file, read_row_group, row_schema
 from lakeindex.operations.written_slices import Commits, WrittenSlice, written_slices
+from lakeindex.options.clustering_options import Curve
 from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.mend_footer import mended_files
 from lakeindex.parquet.pages import open_pages
@@ -297,17 +298,6 @@ def _lost_writes(damage: Damage, older: BaseFile | None) -> Iterable[LostWrite]:
                 yield LostWrite(instant.time, batch, stat.num_inserts, stat.num_update_writes, stat.num_deletes)
 
 
-@dataclass(frozen=True, slots=True)
-class AsTheyAre:
-    """Rows stay in their order."""
-
-    def places(self, rows: pa.Table, file: BaseFile) -> np.ndarray:  # noqa: ARG002 - of a Placing
-        return np.zeros(rows.num_rows, np.int64)
-
-    def order(self, rows: pa.Table, file: BaseFile) -> pa.Array:  # noqa: ARG002 - of a Placing
-        return pa.array(np.arange(rows.num_rows, dtype=np.uint64))
-
-
 @dataclass(frozen=True)
 class NewSlices:
     """Publishes new slices of file groups, in one commit."""
@@ -390,7 +380,7 @@ def _built(mover: Mover, files: Sequence[BaseFile], salvages: Sequence[Salvage])
     tasks = []
     for file, one in zip(files, salvages, strict=True):
         piece = mover.put_rows(file, one.rows)
-        tasks.append(mover.task(file, AsTheyAre(), ((piece,),), one.rows.nbytes))
+        tasks.append(mover.task(file, RowOrder(curve=Curve.NONE), ((piece,),), one.rows.nbytes))
     built = mover.build(tasks)
     if sum_of(digest_without_name(one.rows) for one in salvages) != sum_of(one.digest for one in built):
         raise InvariantError(

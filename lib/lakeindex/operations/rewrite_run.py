@@ -25,6 +25,7 @@ from lakeindex.bloom import marks
 from lakeindex.commit.run_records import run_folder
 from lakeindex.commit.write_session import ExpectedFile, PublishGuards, WriteSession
 from lakeindex.errors import InvariantError, ObjectNotFoundError, first_line
+from lakeindex.files.footers import read_parquet_footer
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry
 from lakeindex.hashing.arrow import one_array, plain_strings
 from lakeindex.hashing.row_digest import RowDigest, digest_rows, sum_of
@@ -64,7 +65,7 @@ from lakeindex.write.base_file import (
     file_schema_of,
     schema_footer,
 )
-from lakeindex.write.file_parts import OldSlice, WholeFile, encoded_parts, open_slice
+from lakeindex.write.file_parts import OldSlice, WholeFile, encoded_file_names, encoded_parts, open_slice
 from lakeindex.write.single_columns import without_unused
 from lakeindex.write.types.avro_schema import schema_to_avro
 
@@ -145,6 +146,10 @@ class CopiedFile:
     def path(self) -> str:
         return self.file.path
 
+    @property
+    def size_bytes(self) -> int:
+        return self.file.size_bytes
+
 
 Source: TypeAlias = RowsPiece | BaseFile | CopiedFile
 
@@ -174,13 +179,8 @@ class BuildTask:
 
     @property
     def cost(self) -> float:
-        return _OPEN_COST + sum(_bytes_of(one) for part in self.parts for one in part)
-
-
-def _bytes_of(source: Source) -> int:
-    if isinstance(source, RowsPiece):
-        return source.length
-    return source.file.size_bytes if isinstance(source, CopiedFile) else source.size_bytes
+        sources = [one for part in self.parts for one in part]
+        return _OPEN_COST + sum(one.length if isinstance(one, RowsPiece) else one.size_bytes for one in sources)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,9 +242,9 @@ def _split(task: SplitTask) -> SplitFile:
 
 def _batches(store: Storage, file: BaseFile, schema: pa.Schema, most: int) -> Iterator[pa.Table]:
     """The rows of a base file, at least so many bytes at once where there are as many."""
-    source, held, size = open_base_file(store, file), [], 0
-    schema = in_dictionaries(source.metadata, schema)
-    source = open_base_file(store, file, source.metadata, dictionaries=dictionaries_of(schema))
+    metadata, held, size = read_parquet_footer(store, file).metadata, [], 0
+    schema = in_dictionaries(metadata, schema)
+    source = open_base_file(store, file, metadata, dictionaries=dictionaries_of(schema))
     for group in range(source.num_row_groups):
         for rows in aligned_batches(source, file, [group], schema, use_threads=False):
             held.append(rows)
@@ -281,9 +281,9 @@ def _build(task: BuildTask) -> BuiltFile:
                 continue
             found = shared(lambda source: _rows_of(store, source, schema), sources, task.threads, _THREADS)
             read = read + sum_of(digest for _, digest in found)
-            rows = _together([rows for rows, _ in found], schema)
-            del found  # a column in pieces goes as soon as it is in one
-            yield Part(rows := _in_one(rows, task.threads), task.placing.order(rows, task.new))
+            rows = _in_one(_together([rows for rows, _ in found], schema), task.threads)
+            del found  # the pieces go before the part is encoded
+            yield Part(rows, task.placing.order(rows, task.new))
 
     data, copied_groups = encode_parts(parts(), task)
     footer = open_pages(pa.BufferReader(data)).metadata
@@ -326,18 +326,15 @@ def _together(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
 
 def _in_one(rows: pa.Table, threads: int) -> pa.Table:
     """Each column in one array; texts of 1 GiB with long offsets, which are never one array of short ones."""
-    names, columns = rows.column_names, rows.columns
-    del rows
 
-    def joined(number: int) -> pa.Array:
-        column, columns[number] = columns[number], None
+    def joined(column: pa.ChunkedArray) -> pa.Array:
         coded = pa.types.is_dictionary(column.type)
         wide = _WIDE.get(column.type.value_type if coded else column.type)
         if wide is not None and column.nbytes >= _LARGEST_TEXTS:
             return one_array(column.cast(wide))
         return one_array(column.unify_dictionaries() if coded else column)
 
-    return pa.table(shared(joined, range(len(columns)), threads, _THREADS), names=names)
+    return pa.table(shared(joined, rows.columns, threads, _THREADS), names=rows.column_names)
 
 
 def _taken(column: pa.ChunkedArray, order: pa.Array, kind: pa.DataType) -> pa.ChunkedArray:
@@ -373,12 +370,11 @@ class CopiedPart:
     def groups(self, schema: pa.Schema, task: BuildTask) -> Iterator[GroupOf]:
         """Its row groups with the new file's name."""
         place = schema.get_field_index(FILE_NAME)
-        named = pa.schema([schema.field(place)])
-        columns = range(len(self.slice.parts.columns))
-        for number, rows in enumerate(self.slice.parts.rows):
-            name = pa.table([constant_column(task.new.name, rows)], names=[FILE_NAME])
-            made = encoded_parts([name], named, task.config, dictionaries=[FILE_NAME]).chunk(0, 0)
-            chunks = (made if column == place else self.slice.chunk(number, column) for column in columns)
+        columns, sizes = range(len(self.slice.parts.columns)), self.slice.parts.rows
+        names = encoded_file_names(task.new.name, set(sizes), task.schema, task.config)
+        for number, rows in enumerate(sizes):
+            name = names[rows].chunk(0, 0)
+            chunks = (name if column == place else self.slice.chunk(number, column) for column in columns)
             yield GroupOf(rows, tuple(chunks))
 
 
@@ -402,7 +398,6 @@ def encode_parts(parts: Iterable[Part | CopiedPart], task: BuildTask) -> tuple[b
         if not part.rows.num_rows:  # as Hudi's writer: no rows, no row group
             continue
         dictionaries = [*dictionaries_for(part.rows), FILE_NAME]
-
         starts = range(0, part.rows.num_rows, limit)
         lots = [starts[at : at + _GROUPS_AT_ONCE] for at in range(0, len(starts), _GROUPS_AT_ONCE)]
         encode = partial(_encoded, part, dictionaries=dictionaries, schema=schema, task=task)

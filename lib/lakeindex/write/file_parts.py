@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import groupby
 from typing import BinaryIO, Final, Protocol
@@ -18,7 +18,15 @@ from lakeindex.options.types import WriteConfig
 from lakeindex.parquet import stamps
 from lakeindex.parquet.pages import open_pages, read_batches, read_column, read_groups
 from lakeindex.parquet.splice import ChunkOf, Content, ParquetParts, footer_bytes, joined, parts_of
-from lakeindex.write.base_file import RECORD_KEY, file_schema_of, footer_texts, parquet_writer, schema_of_arrays
+from lakeindex.write.base_file import (
+    FILE_NAME,
+    RECORD_KEY,
+    constant_column,
+    file_schema_of,
+    footer_texts,
+    parquet_writer,
+    schema_of_arrays,
+)
 from lakeindex.write.single_columns import has_floats, leaves_with_nan, nulls_of
 from lakeindex.write.types.avro_schema import META_COLUMNS
 from lakeindex.write.types.widening import widened
@@ -243,6 +251,15 @@ class ForeignSlice(_Slice):
 @lru_cache(maxsize=64)
 def _schema_bytes(schema: pa.Schema, config: WriteConfig) -> bytes:
     return encoded_parts([], file_schema_of(schema), config).schema
+
+
+def encoded_file_names(
+    name: str, counts: Iterable[int], schema: pa.Schema, config: WriteConfig
+) -> dict[int, ParquetParts]:
+    """The column of a base file's name alone, one row group each, by its rows."""
+    fields = pa.schema([file_schema_of(schema).field(FILE_NAME)])
+    columns = {rows: pa.table([constant_column(name, rows)], names=[FILE_NAME]) for rows in counts}
+    return {rows: encoded_parts([one], fields, config, dictionaries=[FILE_NAME]) for rows, one in columns.items()}
 
 
 def encoded_parts(

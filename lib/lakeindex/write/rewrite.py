@@ -29,9 +29,9 @@ from lakeindex.hashing.arrow import one_array, plain_strings
 from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.splice import ChunkOf, GroupOf, ParquetParts, splice
 from lakeindex.pipeline import STAGED_KEY
-from lakeindex.write.base_file import FILE_NAME, EncodedFile, constant_column, file_schema_of, schema_footer
+from lakeindex.write.base_file import FILE_NAME, EncodedFile, file_schema_of, schema_footer
 from lakeindex.write.bounded_groups import groups_within
-from lakeindex.write.file_parts import ForeignSlice, OldSlice, encoded_parts
+from lakeindex.write.file_parts import ForeignSlice, OldSlice, encoded_file_names, encoded_parts
 from lakeindex.write.keys.key_generators import KeySpec, PartitionKind
 from lakeindex.write.merge_rows import Changes, NewSlice
 from lakeindex.write.row_groups import DECODED_TIMES, Fresh, Patch, Recode, Rewrite, patched, recoded
@@ -270,7 +270,8 @@ class _Work:
         waiting = [n for n in self._patched if n not in self.fresh]
         together = groups_within(waiting, lambda n: self.plan[n].rows, min(_ROWS_AT_ONCE, self._most, self._at_once))
         copied = {one.rows for one in self.plan if not (one.updated or one.is_recoded)}
-        names = self._file_names(copied if self._rewrite.stamps_rows else ())
+        rewrite, sizes = self._rewrite, copied if self._rewrite.stamps_rows else ()
+        names = encoded_file_names(rewrite.new.file_name, sizes, rewrite.schema, rewrite.config)
         for number, planned in enumerate(self.plan):
             if planned.is_recoded:
                 yield from self.encoded.pop(number, None) or recoded([self._recode(number)])[0]
@@ -338,16 +339,6 @@ class _Work:
             chunks += [take(row_group, first + n) for n in range(width)]
             leaf += width
         return GroupOf(old.rows[group], tuple(chunks))
-
-    def _file_names(self, rows: Iterable[int]) -> dict[int, ParquetParts]:
-        """Chunks of the file name, by the rows they are for."""
-        schema = pa.schema([file_schema_of(self._rewrite.schema).field(FILE_NAME)])
-        result = {}
-        for count in rows:
-            column = constant_column(self._rewrite.new.file_name, count)
-            rows_of_name = pa.table([column], names=[FILE_NAME])
-            result[count] = encoded_parts([rows_of_name], schema, self._rewrite.config, dictionaries=[FILE_NAME])
-        return result
 
     def _changes_of(self, number: int) -> Changes:
         """What happens to the rows of a planned row group; positions count from its first old row."""
