@@ -100,7 +100,7 @@ def test_an_update_reads_the_row_as_it_was(tmp_path: Path) -> None:
 
 def test_an_update_encodes_what_it_sets(tmp_path: Path) -> None:
     """Columns that it does not set are copied, lists and structs too, of which nobody compares the values."""
-    rows = [{"id": f"k{n}", "a": n, "b": f"b{n}", "l": [n], "s": {"x": n}} for n in range(9)]
+    rows: list[dict[str, Any]] = [{"id": f"k{n}", "a": n, "b": f"b{n}", "l": [n], "s": {"x": n}} for n in range(9)]
     kinds = {"l": pa.list_(pa.int64()), "s": pa.struct({"x": pa.int64()})}
     schema = pa.schema({"id": pa.string(), "a": pa.int64(), "b": pa.string(), **kinds})
     table = lakeindex.create_table(tmp_path / "t", schema, key="id")
@@ -108,7 +108,7 @@ def test_an_update_encodes_what_it_sets(tmp_path: Path) -> None:
     done = table.update({"a": "a + 1"}, where="a > 3")
     assert (done.updates, done.chunks_encoded, done.chunks_copied) == (5, 4, 6)  # time, number, file name, a
     found = table.read(meta=False).sort_by("id")
-    assert found.to_pylist() == [row | {"a": row["a"] + (row["a"] > 3)} for row in rows]  # type: ignore[operator]
+    assert found.to_pylist() == [row | {"a": row["a"] + (row["a"] > 3)} for row in rows]
 
 
 @pytest.mark.parametrize(
