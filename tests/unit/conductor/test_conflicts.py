@@ -162,11 +162,12 @@ def test_a_key_that_one_file_holds_twice_is_refused():
 def test_a_key_that_two_files_hold_is_refused_by_a_global_index():
     world, _ = started("SIMPLE")
     world.upsert([Row("a", "y", 1, "1")])
-    with (
-        bound_to(world.table, "GLOBAL_SIMPLE"),
-        pytest.raises(InvariantError, match=r"'a' is stored 2 times: in x/.*, y/"),
-    ):
-        world.upsert(OURS)
+    for ours in (OURS, [Row("a", "z", 2, "moved from both")]):
+        with (
+            bound_to(world.table, "GLOBAL_SIMPLE"),
+            pytest.raises(InvariantError, match=r"'a' is stored 2 times: in x/.*, y/"),
+        ):
+            world.upsert(ours)
 
 
 def test_new_rows_do_not_go_into_a_file_group_that_is_being_clustered():

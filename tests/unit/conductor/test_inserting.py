@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
 from tests.golden import made_once
+from tests.meanwhile import MemoryTable, writes_data
 
 pytestmark = pytest.mark.usefixtures("time_leaps")
 
@@ -337,6 +339,24 @@ def test_who_writes_into_the_partition_meanwhile_is_replaced_too(
     assert content_of(table) == oracle.content()
     assert done.rows_replaced == (5 if partition == "x" else 1)
     assert table.check().ok
+
+
+def test_where_an_operation_wants_to_be_alone_nobody_writes_while_it_writes() -> None:
+    """Who commits there is replaced as well, or is in the way of a bulk insert; elsewhere he does not matter."""
+    for operation, stored, index, partition, kept in (
+        ("bulk_insert", FIRST[:1], "BLOOM", "new", None),
+        ("bulk_insert", [], "GLOBAL_BLOOM", "x", None),
+        ("insert_overwrite", FIRST[:3], "BLOOM", "new", {"k0", "k1", "k2", "ours"}),
+        ("insert_overwrite", FIRST[:3], "BLOOM", "y", {"k0", "k1", "k2", "theirs", "ours"}),
+        ("insert_overwrite_table", FIRST[:3], "BLOOM", "else", {"ours"}),
+    ):
+        world = MemoryTable.holding(*([stored] if stored else []), index=index)
+        happened = world.once(writes_data, partial(world.upsert, [Row("theirs", partition, 1, "1")]))
+        with nullcontext() if kept else pytest.raises(UsageError, match="has rows"):
+            getattr(world.table, operation)(batch_of([Row("ours", "new", 1, "1")]), runner=LocalRunner(1))
+        assert happened, (operation, partition)
+        stays = kept or {"theirs", *(row.id for row in stored)}
+        assert {row[1] for row in content_of(world.table)} == stays, (operation, partition)
 
 
 def test_a_key_that_was_committed_meanwhile_is_found_by_an_insert(

@@ -14,6 +14,7 @@ from lakeindex.api.table import LakeTable
 from lakeindex.errors import OptionError, TableCorruptError
 from lakeindex.files.footer_cache import CACHE_FOLDER
 from tests.builders import Oracle, Row, as_hudis, batch_of, content_of, counts_of, make_table, rows_of
+from tests.meanwhile import MemoryTable
 
 KEYS = ["a", "b", "cé", "d中", "e\U0001f600", "f￿"]
 ROWS = st.builds(
@@ -89,6 +90,15 @@ def test_upsert_twice_equals_once(tmp_path: Path):
     again = table.upsert(batch_of(rows))
     assert (again.inserts, again.updates) == (0, 2)
     assert content_of(table) == before
+
+
+def test_each_row_of_a_file_gets_its_own_values_whatever_task_found_it() -> None:
+    """Tasks look up every other chunk each, so rows of a file are told of in another order than that of the chunks."""
+    for index in ("SIMPLE", "RECORD_INDEX"):
+        world = MemoryTable.holding([Row(f"k{number:02d}", "x", 1, "1") for number in range(16)], index=index)
+        batch = [Row(f"k{number:02d}", "x", 2, str(number)) for number in range(16)]
+        assert world.upsert(batch).updates == 16
+        assert content_of(world.table) == {("x", row.id, "x", 2, row.v) for row in batch}
 
 
 def test_upsert_same_batch_id_is_committed_once(tmp_path: Path):
