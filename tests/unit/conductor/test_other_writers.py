@@ -121,6 +121,19 @@ def test_a_table_that_is_altered_meanwhile_is_refused(tmp_path: Path) -> None:
     assert content_of(table) == before
 
 
+def test_rows_are_compared_by_the_types_that_there_are_in_the_end(tmp_path: Path) -> None:
+    """As integers one is older; as doubles, to which another writer widens them, they are equal."""
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of([Row("a", "x", 2**53 + 1, "stored")]))
+    wide = batch_of([Row("b", "y", 1, "theirs")])
+    wide = wide.set_column(wide.column_names.index("ts"), "ts", pa.array([0.5]))
+    widens = Meanwhile(WRITE, lambda: table.upsert(wide, schema_mode="widen", options=OVERTAKES))
+    done = table.upsert(batch_of([Row("a", "x", 2**53, "ours"), Row("n", "x", 1, "ours")]), progress=widens)
+    assert widens.happened
+    assert (done.inserts, done.updates, done.ignored) == (1, 1, 0)
+    assert {row["id"]: row["v"] for row in rows_of(table)} == {"a": "ours", "b": "theirs", "n": "ours"}
+
+
 def test_deletes_go_on_with_the_columns_there_are_now(tmp_path: Path) -> None:
     table = some_table(tmp_path)
     meanwhile = Meanwhile(WRITE, lambda: widen(table))

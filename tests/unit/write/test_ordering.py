@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeindex.api.table import LakeTable
-from lakeindex.write.combine import comparable
+from lakeindex.write.combine import are_older, comparable
 from tests.builders import make_table
 
 NAN = float("nan")
@@ -74,6 +74,23 @@ SCALES: list[tuple[pa.DataType, list[Any]]] = [
     (pa.string(), ["", "a", "b", "\uffff", "\U0001f600"]),
 ]
 """Types and values, ascending as Hudi compares them: measured with both releases."""
+
+
+def test_the_first_field_that_differs_decides_unless_it_is_null() -> None:
+    """Of three ordering fields, all there is of a small value, a great one, and none."""
+    rows = list(itertools.product((0, 1, None), repeat=3))
+    pairs = list(itertools.product(rows, repeat=2))
+
+    def is_older(incoming: tuple[int | None, ...], stored: tuple[int | None, ...]) -> bool:
+        first = next(((a, b) for a, b in zip(incoming, stored, strict=True) if a is None or a != b), (0, 0))
+        return None not in first and first[0] < first[1]
+
+    sides = [[pa.array(column, pa.int64()) for column in zip(*side, strict=True)] for side in zip(*pairs, strict=True)]
+    for count in range(1, 4):
+        found = are_older(list(zip(*sides, strict=True))[:count])
+        assert found is not None
+        assert found.tolist() == [is_older(one[:count], other[:count]) for one, other in pairs]
+    assert are_older([]) is None
 
 
 def rows_of(kind: pa.DataType, lines: list[tuple[str, Any, str]]) -> pa.Table:
