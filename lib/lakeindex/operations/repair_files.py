@@ -120,7 +120,9 @@ class Damage:
         written: what its commit says; None if no commit on the timeline names it.
         live: the slice that readers of the folder see: the file, an older one, or none.
         older: slices that came before, the newest last.
-        elsewhere: live files in which a key of it may not be, too.
+        elsewhere: live files in which a key of it may not be, too, and that can be read.
+        held: keys of other such files, which are damaged and get no new slice.
+        is_global: whether a key of it may not be in other partitions, either.
         said: keys that the record index has in its file group; None if it cannot be asked.
         counted: rows that the table is said to have of its file group.
         commits: those on the timeline.
@@ -131,6 +133,8 @@ class Damage:
     live: BaseFile | None
     older: tuple[BaseFile, ...]
     elsewhere: tuple[BaseFile, ...]
+    held: tuple[pa.Array, ...]
+    is_global: bool
     said: pa.Array | None
     counted: int
     commits: Commits = field(repr=False)
@@ -180,6 +184,21 @@ def _agrees(data: bytes, file: BaseFile, written: WrittenSlice | None) -> bool:
     return written is None or written.stat.num_writes == shape.rows
 
 
+def age_of(file: BaseFile) -> str:
+    return comparable(file.instant_time)
+
+
+def keys_in(data: bytes) -> pa.Array:
+    """The record keys of a whole file whose footer was found."""
+    return pc.cast(plain_strings(open_pages(pa.BufferReader(data)).read([RECORD_KEY]).column(0)), pa.string())
+
+
+def keys_left(uri: str, file: BaseFile) -> pa.Array:
+    """The record keys of the row groups of a damaged file that can be read."""
+    rows, _ = _readable(uri, file, pa.schema([(RECORD_KEY, pa.string())]))
+    return plain_strings(rows.column(RECORD_KEY))
+
+
 @dataclass(frozen=True)
 class Salvage:
     """The rows of a new slice.
@@ -194,20 +213,41 @@ class Salvage:
     older: BaseFile | None
 
 
-def salvage(uri: str, schema: pa.Schema, damage: Damage, runner: Runner) -> Salvage:
-    """What can be had again of a file. Raises: StorageError: the store does not answer."""
-    columns, is_whole = row_schema(schema), False
-    own = columns.empty_table()
-    if not damage.lost:
-        own, is_whole = _readable(uri, damage.file, columns)
-    if is_whole:
-        return Salvage(own, own.num_rows, None)
+def salvaged(uri: str, schema: pa.Schema, damages: Sequence[Damage], runner: Runner) -> Mapping[Place, Salvage]:
+    """What can be had again of files, by file group: a key once, of the newest slice that has it.
+
+    Raises:
+        StorageError: the store does not answer.
+    """
+    columns = row_schema(schema)
+    own = {_place(one): _kept(uri, one, columns) for one in damages}
+    older = [(one, *_stand_in(uri, one, columns)) for one in damages if not own[_place(one)][1]]
+    found = {place: Salvage(rows, rows.num_rows, None) for place, (rows, _) in own.items()}
+    for damage, file, rows in sorted(older, key=lambda one: "" if one[1] is None else age_of(one[1]), reverse=True):
+        place = _place(damage)
+        others = [
+            plain_strings(had.rows.column(RECORD_KEY))
+            for other, had in found.items()
+            if other != place and (damage.is_global or other[0] == place[0])
+        ]
+        kept = found[place].rows
+        back = _not_elsewhere(uri, rows, kept, damage, others, runner)
+        found[place] = Salvage(pa.concat_tables([kept, back]), kept.num_rows, file)
+    return found
+
+
+def _kept(uri: str, damage: Damage, columns: pa.Schema) -> tuple[pa.Table, bool]:
+    """The rows that can be read of the file itself, and whether these are all."""
+    return (columns.empty_table(), False) if damage.lost else _readable(uri, damage.file, columns)
+
+
+def _stand_in(uri: str, damage: Damage, columns: pa.Schema) -> tuple[BaseFile | None, pa.Table]:
+    """The newest older slice that can be read."""
     for file in reversed(damage.older):
-        rows, could = _readable(uri, file, columns)
-        if could:
-            back = _not_elsewhere(uri, rows, own, damage, runner)
-            return Salvage(pa.concat_tables([own, back]), own.num_rows, file)
-    return Salvage(own, own.num_rows, None)
+        rows, is_whole = _readable(uri, file, columns)
+        if is_whole:
+            return file, rows
+    return None, columns.empty_table()
 
 
 def _readable(uri: str, file: BaseFile, schema: pa.Schema) -> tuple[pa.Table, bool]:
@@ -243,10 +283,14 @@ def _held(task: _HeldTask) -> pa.Array:
     return keys.filter(pc.is_in(keys, task.keys))
 
 
-def _not_elsewhere(uri: str, rows: pa.Table, own: pa.Table, damage: Damage, runner: Runner) -> pa.Table:
+def _not_elsewhere(
+    uri: str, rows: pa.Table, own: pa.Table, damage: Damage, others: Sequence[pa.Array], runner: Runner
+) -> pa.Table:
     """Rows of an older slice whose keys are in no other place now."""
     keys = plain_strings(rows.column(RECORD_KEY))
     stays = pc.invert(pc.is_in(keys, plain_strings(own.column(RECORD_KEY))))
+    for had in (*others, *damage.held):
+        stays = pc.and_(stays, pc.invert(pc.is_in(keys, had)))
     if damage.said is not None:
         stays = pc.and_(stays, pc.is_in(keys, damage.said))
     asked = keys.filter(stays)
@@ -321,17 +365,17 @@ class NewSlices:
         session = begin_write(opened.table, identity, Operation.UPSERT, self.config, force=self.force)
         if isinstance(session, AlreadyDone):
             return {}, session.instant, session.notes
-        found: dict[Place, Salvage] = {}
+        found: Mapping[Place, Salvage] = {}
 
         def attempt(_: Snapshot) -> str:
+            nonlocal found
             try:
                 snapshot = opened.table.listed_snapshot()
                 files = [one.live or one.file for one in damages]
                 refuse_clustered(snapshot, files, self.config)
                 session.take_turn(TurnScope.of(((one.partition_path, one.file_id) for one in files), ()))
                 mover = Mover("repair", opened.table, opened.facts, self.runner, self.config, identity.key)
-                for one in damages:
-                    found[_place(one)] = salvage(self.uri, opened.facts.schema, one, self.runner)
+                found = salvaged(self.uri, opened.facts.schema, damages, self.runner)
                 planned = [_planned(one, n, found) for n, one in enumerate(damages)]
                 digest = digest_of_text(
                     asked, mover.columns, *(str(found[_place(one)].rows.num_rows) for one in damages)

@@ -36,7 +36,17 @@ from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.metadata_upkeep.index_entries import Place, keys_said
 from lakeindex.model import BaseFile, Instant, InstantState
 from lakeindex.operations.check_violations import Broken, Violation, is_damage
-from lakeindex.operations.repair_files import Damage, MendedFile, Salvage, described, footer_found, salvage
+from lakeindex.operations.repair_files import (
+    Damage,
+    MendedFile,
+    Salvage,
+    age_of,
+    described,
+    footer_found,
+    keys_in,
+    keys_left,
+    salvaged,
+)
 from lakeindex.operations.repair_kept import NOTE, Kept
 from lakeindex.operations.written_slices import Commits, WrittenSlice, live_slices, written_slices
 from lakeindex.storage.port import Storage
@@ -247,25 +257,32 @@ class Findings:
     def _files(self) -> Iterator[Mend | Unmended]:
         """Lost and damaged files: the footer as it was, or a new slice of the file group."""
         left: list[tuple[BaseFile, Violation]] = []
+        held: dict[BaseFile, pa.Array] = {}  # keys of broken files that get no new slice
+        asks_keys = MendKind.FILE in self._kinds and self._table.properties.populate_meta_fields
         for path, one in sorted(self._broken_files.items()):
             file = self._listed.get(path)
             mended = self.footer(path)
             if file is not None and mended is not None:
+                if asks_keys:
+                    held[file] = keys_in(mended)
                 done = "its bytes are as they were: checksums, rows and pages agree"
                 yield Mend(MendKind.FOOTER, path, one.message, done)
                 continue
             named = file or parse_base_path(path)
             why = "it is no base file" if named is None else self._why_not(named)
             if named is None or why is not None:
+                if asks_keys and file is not None:
+                    held[file] = keys_left(self._table.uri, file)
                 yield Unmended(one.kind, path, one.message, why or "", one.hint)
             elif MendKind.FILE in self._kinds:
                 left.append((named, one))
-        said = self._said([(file.partition_path, file.file_id) for file, _ in left])
-        for file, one in left:
-            damage = self._damage(file, self._written_at.get(file.path), said.get((file.partition_path, file.file_id)))
-            found = salvage(self._table.uri, self._schema, damage, self._runner)
-            self._damages.append((damage, found))
-            yield Mend(MendKind.FILE, file.path, one.message, in_words(described(damage, found)))
+        places = [(file.partition_path, file.file_id) for file, _ in left]
+        said = self._said(places)
+        damages = [self._damage(file, frozenset(places), said, held) for file, _ in left]
+        had = salvaged(self._table.uri, self._schema, damages, self._runner) if damages else {}
+        for place, damage, (file, one) in zip(places, damages, left, strict=True):
+            self._damages.append((damage, had[place]))
+            yield Mend(MendKind.FILE, file.path, one.message, in_words(described(damage, had[place])))
 
     def _why_not(self, file: BaseFile) -> str | None:
         """Why the file group gets no new slice."""
@@ -276,27 +293,36 @@ class Findings:
             return "rows of the table do not store their keys"
         return None
 
-    def _damage(self, file: BaseFile, written: WrittenSlice | None, said: pa.Array | None) -> Damage:
+    def _damage(
+        self,
+        file: BaseFile,
+        renewed: Collection[Place],
+        said: Mapping[Place, pa.Array],
+        held: Mapping[BaseFile, pa.Array],
+    ) -> Damage:
         assert self._snapshot is not None
         group = file.partition_path, file.file_id
         files = self._snapshot.files_of(file.partition_path)
         of_group = [one for one in (*files.older, *files.live) if one.file_id == file.file_id]
-        slices = sorted((one for one in of_group if one.path not in self._proven), key=_age)
+        slices = sorted((one for one in of_group if one.path not in self._proven), key=age_of)
         is_live = any(one.file_id == file.file_id for one in files.live)
         live = slices[-1] if slices and is_live else None  # as readers see it once strays are gone
         index = self._table.index(self._timeline)
-        scope = self._snapshot.base_files_all() if index is not None and index.is_global else files.live
+        is_global = index is not None and index.is_global
+        scope = self._snapshot.base_files_all() if is_global else files.live
         apart = {*self._broken_files, *self._proven}
-        elsewhere = [one for one in scope if (one.partition_path, one.file_id) != group and one.path not in apart]
+        elsewhere = [one for one in scope if (one.partition_path, one.file_id) not in renewed and one.path not in apart]
         known = live_slices(self._commits).get(group)
         counted = next(iter(rows_by_footer(self._storage, [live])), 0) if known is None and live else 0
         return Damage(
             file,
-            written,
+            self._written_at.get(file.path),
             live,
-            tuple(one for one in slices if _age(one) < _age(file)),
+            tuple(one for one in slices if age_of(one) < age_of(file)),
             tuple(elsewhere),
-            said,
+            tuple(keys for one, keys in held.items() if is_global or one.partition_path == file.partition_path),
+            is_global,
+            said.get(group),
             known.stat.num_writes if known is not None else counted or 0,
             self._commits,
         )
@@ -540,10 +566,6 @@ def in_words(one: MendedFile) -> str:
         batches = ", ".join(write.batch_id or f"(of {write.instant})" for write in one.writes)
         parts.append(f"send again, with --force and in this order, what was committed there: {batches}")
     return "; ".join(parts)
-
-
-def _age(file: BaseFile) -> str:
-    return comparable(file.instant_time)
 
 
 _OF_FILES: Final = frozenset(

@@ -236,6 +236,32 @@ def test_iceberg(tmp_path: Path, iceberg: Callable[..., Any]) -> None:
     assert (tmp_path / "t0" / "c=a%2Fb").is_dir()
 
 
+def test_an_import_of_iceberg_goes_on_with_the_snapshot_that_it_began_with(
+    tmp_path: Path, iceberg: Callable[..., Any]
+) -> None:
+    """Its folder has other metadata by then, the table another schema, and nothing of the newer snapshot comes in."""
+    rows = pa.table({"id": pa.array([1, 2], pa.int64()), "p": ["a", "b"]})
+    table = iceberg(rows, "p")
+    began = table.current_snapshot().snapshot_id
+    folder = table.metadata_location.removeprefix("file://").rpartition("/metadata/")[0]
+    with ended_after(1), pytest.raises(KilledError):
+        lakeindex.import_table(folder, tmp_path / "t", key="id", max_bytes=1)
+    from pyiceberg.types import StringType
+
+    with table.update_schema() as update:
+        update.add_column("later", StringType())
+        update.rename_column("p", "q")
+    with table.update_spec() as spec:
+        spec.add_identity("later")
+    table.overwrite(pa.table({"id": pa.array([3], pa.int64()), "q": ["a"], "later": ["l"]}))
+    for before in (1, 2):
+        done = lakeindex.import_table(folder, tmp_path / "t", key="id", max_bytes=1)
+        assert (done.source, done.source_version, done.commits_before) == (folder, str(began), before)
+        assert stored(tmp_path / "t") == rows_of(rows)
+    newest = lakeindex.import_table(folder, tmp_path / "newest", key="id", partition="q")
+    assert (newest.source_version, newest.inserted) == (str(table.current_snapshot().snapshot_id), 1)
+
+
 def test_iceberg_with_deletes_and_a_renamed_column(tmp_path: Path, iceberg: Callable[..., Any]) -> None:
     table = iceberg(pa.table({"id": pa.array([1, 2, 3], pa.int64()), "v": ["a", "b", "c"]}))
     with table.update_schema() as update:

@@ -6,15 +6,23 @@ import random
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import PendingInstantError
+from lakeindex.format.commit_metadata import WriteStat
+from lakeindex.format.file_names import parse_base_path
+from lakeindex.model import Instant, InstantState
 from lakeindex.operations.repair import RepairSummary
+from lakeindex.operations.repair_files import footer_found
+from lakeindex.operations.written_slices import WrittenSlice
+from lakeindex.parquet.stamps import digest_in
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner
+from lakeindex.write.base_file import RECORD_KEY
 from tests.builders import Row, as_hudis, batch_of, content_of, make_table
 from tests.golden import made_once
 from tests.stored_indexes import inserted
@@ -58,6 +66,35 @@ def test_a_footer_is_as_it_was(tmp_path: Path, damage: str) -> None:
     assert len(table.history()) == history
     assert (done.rows_gone, done.rows_back) == (0, 0)
     is_whole(table)
+
+
+def test_of_two_footers_that_agree_none_is_taken(tmp_path: Path) -> None:
+    """Two bytes of a long footer that make the same of its checksum; the pages know of neither."""
+    apart, one, other = 145_212, 248, 169
+    path = "x/f-0_0-0-0_20260101000000000.parquet"
+    file = tmp_path / path
+    file.parent.mkdir()
+    rows = pa.table({RECORD_KEY: ["a", "b"]})
+    with pq.ParquetWriter(file, rows.schema, write_page_checksum=True, store_schema=False) as writer:
+        writer.write_table(rows)
+        writer.add_key_value_metadata({"text": "A" * (apart + 50)})
+    whole = file.read_bytes()
+    listed = parse_base_path(path, len(whole))
+    assert listed is not None
+    stat = WriteStat("f-0", path, "x", num_writes=2, file_size_bytes=len(whole))
+    written = WrittenSlice(
+        listed, stat, Instant("20260101000000000", "commit", InstantState.COMPLETED), digest_in(whole)
+    )
+    first = whole.index(b"A" * apart)
+    for at, value, wanted in (
+        (first + 10, one, None),
+        (first + 10 + apart, other, None),
+        (first + 10, other, whole),
+    ):
+        bad = bytearray(whole)
+        bad[at] ^= value
+        file.write_bytes(bad)
+        assert footer_found(open_storage(str(tmp_path)), listed, written) == wanted, (at, value)
 
 
 @pytest.mark.parametrize(
@@ -147,6 +184,53 @@ def test_rows_that_live_elsewhere_or_were_deleted_do_not_come_back(tmp_path: Pat
         (told_of,) = (one for one in table.history() if one.instant == done.instant)
         assert (told_of.inserts, told_of.deletes) == (0, 2 if names else 1), "of the older slice, which readers saw"
         assert table.check().ok
+
+
+@made_once
+def table_of_moved(folder: Path) -> tuple[LakeTable, str, str, str]:
+    """A table whose key ``m`` has moved from x to y; the files of x before and after that, and that of y."""
+    table = make_table(folder / "t", hoodie__index__type="GLOBAL_BLOOM", hoodie__write__table__version="9")
+    options = {"lakeindex.parquet.row.group.rows": "2"}
+    old = [Row(f"{day}{n}", day, 1, "old") for day in "xy" for n in range(4)]
+    table.upsert(batch_of([Row("m", "x", 1, "old"), *old]), options=options)
+    before = live_of(table, "x")
+    table.upsert(batch_of([Row("m", "y", 2, "new")]), options=options)
+    return table, before.name, live_of(table, "x").name, live_of(table, "y").name
+
+
+def test_of_several_broken_files_each_key_comes_back_once(tmp_path: Path) -> None:
+    """A key that was in several of them is of the newest slice that has it: what can be read, or mended, or an older one."""
+    for case, had in (  # of x and y: rows that can be read of the file, rows of the older slice
+        ("y can be read in part", [(0, 4), (3, 2)]),
+        ("y gets its footer again", [(0, 4)]),
+        ("y stays as it is", [(0, 4)]),
+        ("y is cut off", [(0, 5), (0, 4)]),
+        ("y comes from the slice in which it was", [(0, 4), (0, 5)]),
+    ):
+        table, before, x, y = table_of_moved(tmp_path / case)
+        of_x, of_y = root(table) / "x" / x, root(table) / "y" / y
+        if case == "y comes from the slice in which it was":
+            table.upsert(batch_of([Row("y0", "y", 3, "newer")]))
+            live_of(table, "y").unlink()
+        elif case == "y gets its footer again":
+            data = bytearray(of_y.read_bytes())
+            data[-60] ^= 16
+            of_y.write_bytes(data)
+        elif case == "y is cut off":
+            of_y.write_bytes(of_y.read_bytes()[:-700])
+        else:
+            if case == "y stays as it is":
+                table.upsert(batch_of([Row("n", "y", 1, "n")]), options={"hoodie.parquet.small.file.limit": "0"})
+                table.cluster(["y"], schedule=True, runner=LocalRunner(1))
+            spoil(of_y, 0)
+        of_x.unlink()
+        files = table.repair().files
+        assert [(one.kept, one.back) for one in files] == had, case
+        assert files[0].older == f"x/{before}", case
+        if case in ("y gets its footer again", "y comes from the slice in which it was"):
+            adds_up(table.repair(apply=True), table)
+            assert [row["day"] for row in table.read(meta=False).to_pylist() if row["id"] == "m"] == ["y"], case
+            is_whole(table)
 
 
 def test_the_newest_of_older_slices_stands_in_and_no_stray(tmp_path: Path) -> None:

@@ -51,11 +51,12 @@ def newest_metadata(place: str) -> str | None:
     )
 
 
-def open_iceberg(uri: str, like: pa.Schema | None, version: str | None) -> Source:
+def open_iceberg(uri: str, like: pa.Schema | None, version: str | None, folder: str | None = None) -> Source:
     """An Iceberg table of a snapshot, the newest if none is named.
 
     Args:
         uri: a metadata file, or ``iceberg:CATALOG/NAMESPACE.TABLE``.
+        folder: what was named instead of the metadata file, of which there is another one after each commit.
 
     Raises:
         UsageError: its library is not installed, or the name is none.
@@ -81,7 +82,8 @@ def open_iceberg(uri: str, like: pa.Schema | None, version: str | None) -> Sourc
                 table: Any = known.load_table(name)
         else:
             table = StaticTable.from_metadata(absolute(uri))
-        return _source_of(table, uri if uri.startswith(ICEBERG_NAME) else absolute(uri), like, version)
+        named = uri if uri.startswith(ICEBERG_NAME) else folder or absolute(uri)
+        return _source_of(table, named, like, version)
     except exceptions.NotInstalledError as error:
         raise UsageError(
             f"pyiceberg needs another library for {uri}: {first_line(error)}", culprit=uri, hint="install it beside it"
@@ -125,7 +127,7 @@ def _source_of(table: Any, uri: str, like: pa.Schema | None, version: str | None
                     [batch.column(field.name).cast(field.type) for field in kinds], schema=kinds
                 )
 
-    partitions, notes = _partitions(table)
+    partitions, notes = _partitions(table, projected)
     lies_plain = not any(task.delete_files for task in tasks) and _have_columns(files, projected)
     return Source(
         SourceKind.ICEBERG,
@@ -198,13 +200,15 @@ def _refuse(uri: str, tasks: Sequence[Any]) -> None:
                 )
 
 
-def _partitions(table: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The columns by whose values it is divided; and what is said of hidden ones."""
+def _partitions(table: Any, schema: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The columns by whose values it is divided, as a schema calls them; and what is said of hidden ones."""
     from pyiceberg.transforms import IdentityTransform, VoidTransform
 
-    schema, plain, hidden = table.schema(), [], []
+    plain, hidden = [], []
     for field in table.spec().fields:
         name = schema.find_column_name(field.source_id)
+        if name is None:  # a column that came after the snapshot
+            continue
         if isinstance(field.transform, IdentityTransform):
             plain.append(name)
         elif not isinstance(field.transform, VoidTransform):

@@ -56,7 +56,7 @@ def open_source(
     if "metadata" in folders:
         found = newest_metadata(place)
         if found is not None:
-            return open_iceberg(found, like, version)
+            return open_iceberg(found, like, version, place)
     return _open_files(place, wanted, csv, like)
 
 
