@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -25,7 +26,7 @@ from lakeindex.errors import (
 from lakeindex.index.bucket import bucket_of
 from lakeindex.model import BaseFile, InstantState
 from lakeindex.operations import rewrite_run
-from lakeindex.operations.cluster_plan import candidates
+from lakeindex.operations.cluster_plan import candidates, sized_files
 from lakeindex.operations.row_order import RowOrder, hilbert_axes, interleaved
 from lakeindex.options.clustering_options import UPDATES_OPTION, Curve
 from lakeindex.storage import open_storage
@@ -218,15 +219,17 @@ def test_a_damaged_chunk_is_not_copied(tmp_path: Path) -> None:
 
 def test_small_files_partitions_and_bytes_are_chosen(tmp_path: Path) -> None:
     table = table_of_parts(tmp_path)
-    with pytest.raises(UsageError, match="there is no partition 'z"):
-        table.cluster(["z*"])
+    for where in (["z*"], ["x", "z*"], ["z*", "x"]):
+        with pytest.raises(UsageError, match="there is no partition 'z"):
+            table.cluster(where)
     assert [one.partition for one in table.cluster(["x"], dry_run=True).partitions] == ["x"]
     assert [one.partition for one in table.cluster(["x", "?"], dry_run=True).partitions] == ["x", "y"]
     assert table.cluster(max_bytes=10, dry_run=True).noop
     one = sum(file.size_bytes for file in files_of(table))
     assert len(table.cluster(max_bytes=one + 10, dry_run=True).partitions) == 1
-    none_small = {"hoodie.clustering.plan.strategy.small.file.limit": "1"}
-    assert table.cluster(small_files_only=True, options=none_small, dry_run=True).noop
+    for least in ("0", "1"):
+        none_small = {"hoodie.clustering.plan.strategy.small.file.limit": least}
+        assert table.cluster(small_files_only=True, options=none_small, dry_run=True).noop, least
     assert not table.cluster(options=none_small, dry_run=True).noop, "their ranges overlap"
     for given, match in [
         ({"sort": "columns"}, "needs columns"),
@@ -306,6 +309,30 @@ def test_places_agree_with_the_order() -> None:
             order = RowOrder(columns, curve).fitted(table, 5)
             assert (np.diff(order.places(table.take(order.order(table, file)), file)) >= 0).all(), (curve, columns)
             assert len(set(order.places(table, file).tolist())) == len(order.cuts) + 1 > 1
+
+
+def test_files_that_stay_count_as_candidates_too(tmp_path: Path) -> None:
+    """Before and after: else the figures are not of the same files."""
+    table = table_of_parts(tmp_path, 2, 20, "x")
+    upsert(table, rows(40, 240, days="x"), "large")
+    sizes = sorted(file.size_bytes for file in files_of(table))
+    limit = {"hoodie.clustering.plan.strategy.small.file.limit": str(sizes[-1])}
+    (done,) = table.cluster(small_files_only=True, options=limit, runner=RUNNER).partitions
+    assert (done.files_before, done.files_after) == (2, 1)
+    before, after = (one["_hoodie_record_key"] for one in (done.candidates_before, done.candidates_after))
+    assert before > 2.5
+    assert after > 1.5
+
+
+def test_a_range_is_known_if_that_of_every_row_group_is(tmp_path: Path) -> None:
+    """A row group with NaN has no ends in its footer: its file may hold any value."""
+    schema = pa.schema([("id", pa.string()), ("f", pa.float64())])
+    table = make_table(tmp_path / "t", schema=schema, partitions=(), ordering=None)
+    for floats in ([1.0, 2.0, math.nan, 3.0], [math.nan, 2.0, 3.0, 1.0], [5.0, 6.0, 7.0, 8.0]):
+        batch = pa.table({"id": [f"{floats}{n}" for n in range(4)], "f": floats}, schema=schema)
+        table.upsert(batch, options={**NEW_FILES, "lakeindex.parquet.row.group.rows": "2"})
+    found = [one.ends["f"] for one in sized_files(open_storage(table.uri), files_of(table, ""), ["f"])]
+    assert sorted(found, key=str) == [(5.0, 8.0), None, None]
 
 
 def test_candidates_are_counted() -> None:

@@ -14,10 +14,11 @@ from click.testing import CliRunner
 from lakeindex.api.table import LakeTable
 from lakeindex.cli import main
 from lakeindex.errors import LakeIndexError, TableCorruptError, TableUnsupportedError, UsageError, WriteConflictError
-from lakeindex.format.instants import iso_of_instant_time, previous_instant_time
+from lakeindex.format.instants import iso_of_instant_time, next_instant_time, previous_instant_time
 from lakeindex.operations import restore as restoring
 from lakeindex.operations.table_states import commit_points
 from tests.builders import Row, batch_of, make_table, rows_of
+from tests.meanwhile import MemoryTable, writes_data
 
 INDEXES = ("BLOOM", "GLOBAL_SIMPLE", "BUCKET", "RECORD_INDEX", "INMEMORY")
 FIRST = [Row(key, "xyz"[number % 3], 1, f"first {key}") for number, key in enumerate("abcdef")]
@@ -253,6 +254,30 @@ def test_a_restore_is_to_a_time_or_before_one(tmp_path: Path) -> None:
     assert table.restore(at_second).to == second
     assert table.restore(at_first).to == first
     assert told(table) == before
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_the_commit_before_one_is_the_last_that_was_completed(version: str) -> None:
+    """From version 8 on a write that began first may end last; before that, it is the newest one that began."""
+    world = MemoryTable(hoodie__write__table__version=version)
+    world.upsert(FIRST)
+    inner: list[str] = []
+    happened = world.once(writes_data, lambda: inner.append(str(world.upsert([THIRD[1]]).instant)))
+    outer = str(world.upsert([SECOND[0]]).instant)
+    assert happened
+    assert outer < inner[0]
+    last = str(world.upsert([THIRD[0]]).instant)
+    assert world.table.restore(before=last, dry_run=True).to == (outer if version == "9" else inner[0])
+
+
+def test_a_savepoint_is_made_beside_a_writer_that_died_if_forced(tmp_path: Path) -> None:
+    table, first, _ = made(tmp_path / "t", "6")
+    later = next_instant_time(first, 0)
+    for name in (f"{later}.commit.requested", f"{later}.inflight"):
+        (tmp_path / "t" / ".hoodie" / name).write_bytes(b"")
+    with pytest.raises(LakeIndexError, match=later):
+        table.savepoint_create()
+    assert table.savepoint_create(force=True).savepoint.instant == first
 
 
 def test_a_restore_to_a_time_goes_by_the_zone_of_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
