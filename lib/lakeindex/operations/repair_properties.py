@@ -142,6 +142,7 @@ def repair_properties(
         path, data = standing
         source = Source.BACKUP if path == PROPERTIES_BACKUP_PATH else Source.WHOLE
         made = _Made(source, parse_properties(data, path), data, {"properties": path})
+        parse_create_options(given.options)  # nothing is made of them, and still none is passed over
     done = PropertiesRepaired(
         made.entries.get(keys.TABLE_NAME[0], ""),
         storage.uri,
