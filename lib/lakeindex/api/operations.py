@@ -138,8 +138,7 @@ class TableOperations:
             **arguments: as :func:`lakeindex.api.run.run`.
 
         Returns:
-            The rows of the batch and those that met the condition by fate: a stored row whose key is in the batch is
-            combined with it.
+            Rows of the batch and those that met the condition, by fate; of a key that both have, an update.
 
         Raises:
             QuarantineExceededError: rows of the batch do not meet the condition, or their keys are stored in rows that
