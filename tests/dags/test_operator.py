@@ -165,6 +165,19 @@ def test_only_what_may_pass_is_tried_again(
     assert isinstance(raised.value, AirflowFailException) is for_good
 
 
+def test_the_error_of_an_earlier_attempt_is_not_that_of_this_one(execute: Callable[..., Any], jobs: Jobs) -> None:
+    """The second one dies without a word, which may pass."""
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+    jobs.errors["upsert"] = [SchemaMismatchError("no column id")]
+    with pytest.raises(AirflowFailException, match="no column id"):
+        execute()
+    jobs.refused = 137
+    with pytest.raises(AirflowException, match="Error code is: 137") as raised:
+        execute()
+    assert not isinstance(raised.value, AirflowFailException)
+
+
 @pytest.mark.parametrize(("exit_code", "for_good"), [(2, True), (1, False)])
 def test_a_job_that_may_not_leave_a_file_is_not_tried_again_in_vain(
     execute: Callable[..., Any], jobs: Jobs, exit_code: int, *, for_good: bool

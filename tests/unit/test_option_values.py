@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import uuid
+from contextlib import suppress
 
 import pyarrow as pa
 import pytest
@@ -16,6 +18,7 @@ from lakeindex.index.bloom_options import BloomOptions
 from lakeindex.index.hbase.hbase_options import HBaseOptions
 from lakeindex.index.registry import index_for
 from lakeindex.model import IndexType, Operation
+from lakeindex.options.option_table import BY_KEY, CREATE_BY_KEY
 from lakeindex.options.parse import NOTED_VALUES, index_spec, parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.pipeline import default_checkpoints, run_id_of
@@ -63,6 +66,35 @@ def test_a_value_that_is_not_valid_is_refused_by_name(key: str, text: str):
 )
 def test_a_value_that_is_valid_is_what_it_says(key: str, text: str, field: str, value: object):
     assert getattr(parse_options({key: text}), field) == value
+
+
+def edges(valid: str) -> tuple[list[str], list[str]]:
+    """Of what the tables of docs/options.md say is valid: texts at its edges, and texts beyond them."""
+    if " | " in valid:
+        return valid.split(" | "), [f"{valid.split(' | ', maxsplit=1)[0]}x", "x", "7", ""]
+    if valid in {"names, separated by commas", "columns, separated by commas"}:
+        return ["one"], ["one,,two", ",one", "one,"]
+    if found := re.search(r"(\d+) \.\. (\d+)", valid):
+        low, high = int(found[1]), int(found[2])
+        return [str(low), str(high)], [str(low - 1), str(high + 1), "x", ""]
+    if found := re.search(r"\b(\d+) or more", valid):
+        return [found[1]], [str(int(found[1]) - 1), "x", ""]
+    return [], []
+
+
+def test_what_is_said_to_be_valid_is_and_what_lies_just_beyond_is_not():
+    """Of every option, and of those of a new table."""
+    asked, wrong = 0, []
+    for key, option in {**CREATE_BY_KEY, **BY_KEY}.items():
+        good, bad = edges(option.valid)
+        for text in good:
+            option.parse(text)
+        for text in bad:
+            asked += 1
+            with suppress(ValueError):
+                wrong.append((key, text, option.parse(text)))
+    assert wrong == []
+    assert asked > 150
 
 
 def test_an_option_of_an_index_is_a_value_of_its_own_class():

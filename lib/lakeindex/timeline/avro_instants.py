@@ -499,6 +499,10 @@ def _saved(savepoints: tuple[str, ...]) -> dict[str, str]:
     return {_SAVEPOINTS: ",".join(savepoints)} if savepoints else {}
 
 
+def _savepoints_of(record: Record) -> tuple[str, ...]:
+    return tuple(filter(None, ((record.get("extraMetadata") or {}).get(_SAVEPOINTS) or "").split(",")))
+
+
 def parse_clean_plan(data: bytes, source: str) -> CleanPlan:
     """Read ``<instant>.clean.requested``. Raises: TableCorruptError."""
 
@@ -512,7 +516,7 @@ def parse_clean_plan(data: bytes, source: str) -> CleanPlan:
             files or {part: tuple(found) for part, found in old.items()},
             None if earliest is None else (earliest["timestamp"], earliest["action"]),
             record.get("lastCompletedCommitTimestamp") or "",
-            tuple(filter(None, ((record.get("extraMetadata") or {}).get(_SAVEPOINTS) or "").split(","))),
+            _savepoints_of(record),
         )
 
     return _parse(data, source, build)
@@ -530,6 +534,7 @@ def parse_clean_metadata(data: bytes, source: str) -> CleanMetadata:
             deleted={part: tuple(one["successDeleteFiles"]) for part, one in partitions.items()},
             last_completed=record.get("lastCompletedCommitTimestamp") or "",
             millis=record["timeTakenInMillis"],
+            savepoints=_savepoints_of(record),
         )
 
     return _parse(data, source, build)

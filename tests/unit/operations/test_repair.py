@@ -122,6 +122,7 @@ def test_partitions_strays_and_what_the_dead_left(tmp_path: Path, version: str) 
     assert tree(table) == before
     assert not Path(f"{table.uri}.repaired").exists()
     done = table.repair(apply=True)
+    assert (planned.dry_run, done.dry_run) == (True, False)
     assert told(done.mends) == expected
     assert (done.rows_before, done.rows_doubled, done.rows_after) == (8, 0, table.count())
     kept = Path(str(done.kept).removeprefix("file://"))

@@ -68,6 +68,19 @@ def test_every_property_is_as_it_was(tmp_path: Path, version: str, names: tuple[
     goes_on(table)
 
 
+def test_a_table_whose_rows_do_not_say_their_keys_is_compared_by_its_paths(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t", hoodie__populate__meta__fields="false", hoodie__index__type="SIMPLE")
+    table.upsert(batch_of([Row("a", "x", 1, "1"), Row("b", "y", 1, "1")]))
+    said = lose(table)
+    wrong = {"key": "id", "partition": "v", "ordering": "ts"}
+    virtual = {"hoodie.populate.meta.fields": "false"}
+    with pytest.raises(UsageError, match="partition path"):
+        table.repair_properties(**wrong, properties=virtual, apply=True)
+    done = table.repair_properties(**FIELDS, properties=virtual, apply=True)
+    assert (dict(done.entries), done.rows_compared) == (said, 2)
+    assert table.read(meta=False).num_rows == 2
+
+
 def test_a_whole_backup_is_taken_as_it_is(tmp_path: Path) -> None:
     table = table_of_two(tmp_path)
     whole = file_of(table).read_bytes()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 
 from lakeindex.errors import TableCorruptError
 from lakeindex.timeline.avro_instants import (
+    CleanMetadata,
+    CleanPlan,
     ClusteringGroup,
     ClusteringSlice,
     RequestedReplace,
@@ -35,6 +38,7 @@ from tests.vectors_support import unpack_table
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 FILES = st.dictionaries(TEXTS, st.lists(TEXTS, min_size=1, max_size=3).map(tuple), max_size=3)
+INSTANTS = st.lists(st.text("0123456789", min_size=1), max_size=3).map(tuple)
 PARSERS = [
     parse_rollback_plan, parse_rollback_metadata, parse_clean_plan, parse_clean_metadata, parse_savepoint,
     parse_avro_commit_metadata, parse_requested_replace,
@@ -49,6 +53,21 @@ def test_rollback_plan(plan: RollbackPlan) -> None:
 @given(st.builds(RollbackMetadata, TEXTS, TEXTS, TEXTS, FILES, FILES, st.integers(0, 2**40)))
 def test_rollback_metadata(metadata: RollbackMetadata) -> None:
     assert parse_rollback_metadata(format_rollback_metadata(metadata), "p") == metadata
+
+
+@given(st.builds(CleanPlan, TEXTS, FILES, st.none() | st.tuples(TEXTS, TEXTS), TEXTS, INSTANTS))
+def test_clean_plan(plan: CleanPlan) -> None:
+    assert parse_clean_plan(format_clean_plan(plan), "p") == plan
+
+
+@given(
+    st.builds(CleanMetadata, TEXTS, st.none() | TEXTS, TEXTS, FILES, TEXTS, st.integers(0, 2**40), INSTANTS)
+    .map(lambda made: made if made.deleted else replace(made, policy=None))
+    .map(lambda made: made if made.policy is not None else replace(made, deleted={}))
+)
+def test_clean_metadata(metadata: CleanMetadata) -> None:
+    """The policy is said with each partition."""
+    assert parse_clean_metadata(format_clean_metadata(metadata), "p") == metadata
 
 
 @given(
