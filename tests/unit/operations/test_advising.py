@@ -84,6 +84,19 @@ def test_a_sample_stands_for_the_whole(tmp_path: Path, monkeypatch: pytest.Monke
         assert of(part, kind).files_opened == pytest.approx(of(whole, kind).files_opened, abs=1)
 
 
+def test_few_updates_in_a_sample_are_many_in_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """One key in fifty of the batch is in the table: a sample has them in few files, the batch in all."""
+    table = table_of(tmp_path, random=True)
+    batch = batch_of(rows(range(ROWS - 100, ROWS + 4900), random=True, ts=2))
+    whole = table.advise(batch)
+    monkeypatch.setattr(advising_sample, "SAMPLED_ROWS", 250)
+    part = table.advise(batch)
+    for kind in ("BLOOM", "SIMPLE"):
+        assert of(whole, kind).files_rewritten == FILES
+        assert of(part, kind).files_rewritten == pytest.approx(FILES, abs=1)
+    assert of(part, "BLOOM").files_opened == pytest.approx(FILES, abs=1)
+
+
 def test_footers_are_bounded_where_they_are_not_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     table = table_of(tmp_path, hoodie__index__type="SIMPLE")
     monkeypatch.setattr(advising_sample, "SAMPLED_FOOTERS", 4)

@@ -455,6 +455,30 @@ def test_a_commit_beside_it_is_not_lost(tmp_path: Path, monkeypatch: pytest.Monk
     assert table.check().ok
 
 
+def test_scheduled_clusterings_lose_beside_one_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An update that changes file groups of all: the one at work sees that by itself, be it before or after the others."""
+    table = table_of_parts(tmp_path, 2, days="xyz")
+    earlier = table.cluster(["x"], schedule=True, runner=RUNNER)
+    real, notes, later = rewrite_run.build_files, list[str](), list[str]()
+
+    def build(tasks: tuple[rewrite_run.BuildTask, ...]) -> tuple[rewrite_run.BuiltFile, ...]:
+        monkeypatch.undo()
+        later.append(str(table.cluster(["z"], schedule=True, runner=RUNNER).instant))
+        notes.extend(table.upsert(batch_of(rows(0, 3, 2, "xyz")), options={**OVERTAKES, **ALLOW}).notes)
+        return real(tasks)
+
+    monkeypatch.setattr(rewrite_run, "build_files", build)
+    done = table.cluster(["y"], runner=RUNNER)
+    for time in (str(earlier.instant), *later):
+        assert any(f"clustering {time} was rolled back" in note for note in notes)
+    assert not timeline_of(table).pending
+    assert (done.files_before, done.files_after) == (2, 1)
+    oracle = Oracle()
+    for batch in (rows(0, 40, days="xyz"), rows(0, 3, 2, "xyz")):
+        oracle.apply(batch)
+    assert content_of(table) == oracle.content()
+
+
 def test_an_update_waits_its_turn_or_is_planned_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where updates are rejected, one that meets a clustering at work is not committed over it."""
     table = table_of_parts(tmp_path, days="x")
