@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -156,6 +157,25 @@ def test_batches_ask_for_as_many_rows_as_they_may(bench: Bench) -> None:
     assert set(rows.get([key for key, _ in wanted])) == {key for key, _ in wanted[2:]}
     rows.put(wanted[:1], 999)  # older than its removal
     assert rows.get(["k00é"]) == {}
+
+
+def test_what_a_later_commit_puts_meanwhile_is_not_deleted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row goes up to its own cell; that of another row may be newer than what came."""
+    rows = bench.rows(lakeindex__hbase__create__table="true")
+    rows.check(create=True)
+    mine, later = (HBaseRow(f"{year}0101000000000", "f", "p") for year in (2026, 2027))
+    rows.put([("early", mine)], 1000)
+    rows.put([("late", mine)], 3000)
+    real = rows.get
+
+    def get(keys: Sequence[str]) -> dict[str, HBaseRow]:
+        found = real(keys)
+        rows.put([("early", later)], 2000)
+        return found
+
+    monkeypatch.setattr(rows, "get", get)
+    assert rows.delete_if_commit(["early", "late"], mine.commit) == 2
+    assert real(["early", "late"]) == {"early": replace(later, stamp=2000)}
 
 
 def test_rows_are_paced(bench: Bench) -> None:

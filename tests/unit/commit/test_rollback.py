@@ -124,6 +124,19 @@ def test_our_own_run_that_lives_is_protected(world: World) -> None:
         written.publish()
 
 
+def test_a_plan_of_a_rollback_that_was_cut_short_names_no_instant(world: World) -> None:
+    """It is in nobody's way: not in that of a write, nor of another rollback, nor of the same one by its own plan."""
+    pending = "20200101000000000"
+    for data in (b"", b"Obj"):
+        instant = world.upsert(BATCH)
+        world.store.write(f".hoodie/{pending}.rollback.requested", data)
+        timeline = Table.open(world.store).load_timeline()
+        assert timeline.pending_rollbacks(world.store) == []
+        assert instant in timeline.completed_write_times
+        assert roll_back(world, world.upsert(OTHER, "two")).rollback_instant != pending
+        assert roll_back(world, instant).rollback_instant != pending
+
+
 def test_a_commit_after_a_rollback_is_not_taken_for_archived(world: World) -> None:
     """The first commit of a table, rolled back: later its instant is older than the timeline."""
     world.store.restore({path: data for path, data in world.store.snapshot().items() if FIRST not in path})

@@ -9,6 +9,7 @@ import pytest
 from lakeindex.commit.services.archive import archive_table, plan_archiving
 from lakeindex.commit.services.clean import clean_table, plan_clean
 from lakeindex.commit.services.metadata_service import build_metadata_table, compact_metadata_table
+from lakeindex.commit.services.restore import restore_table
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import MetadataTableError
 from lakeindex.format import instants as names
@@ -303,6 +304,31 @@ def test_a_commit_that_hudi_rolled_back_while_it_was_put_leaves_no_delta_commit(
     check_metadata(kept.store)
     kept.upsert(OTHER, "later")
     check_metadata(kept.store)
+
+
+def test_what_is_taken_back_is_listed_until_its_commit_is_gone_and_no_longer(kept: World) -> None:
+    """A compaction has taken it in: a rollback, or a restore, says what goes before it is completed itself."""
+    before, time = kept.upsert(BATCH), kept.upsert(OTHER, "two")
+    assert compact_metadata(context_of(kept)) is not None
+    start = kept.store.snapshot()
+    for take_back in (rollback_instant, restore_table):
+        kept.store.restore(start)
+        seen: list[bool] = []
+
+        def hook(_: Call, seen: list[bool] = seen) -> Fault | None:
+            kept.store.hook = None
+            view = view_of(kept)
+            seen.append(any(time in name for listed in view.listing().files.values() for name in listed))
+            assert seen[-1] == (time in view.data.restored().completed_write_times)
+            kept.store.hook = hook
+            return None
+
+        kept.store.hook = hook
+        take_back(Table.open(kept.store), before if take_back is restore_table else time, CONFIG, host=kept.host("o"))
+        kept.store.hook = None
+        assert seen[0], take_back
+        assert not seen[-1], take_back
+        check_metadata(kept.store)
 
 
 def test_a_torn_verdict_of_an_instant_says_nothing_about_its_delta_commit(kept: World) -> None:
