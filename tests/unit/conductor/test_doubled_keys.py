@@ -69,6 +69,19 @@ def test_a_delete_takes_every_copy_in_every_partition_under_a_global_index(tmp_p
     assert table.check().ok
 
 
+def test_conditions_are_asked_of_each_copy_and_counted_once_a_row(tmp_path: Path):
+    """Of ``a`` one copy is left by the condition and the others are later; of ``b`` the condition leaves both."""
+    table = doubled(tmp_path / "t", "BLOOM", within=False)
+    before = stored(table)
+    rows = [Row("a", "x", 0, "late"), Row("b", "x", 9, "unmet"), Row("n", "x", 9, "unmet")]
+    left = table.upsert(batch_of(rows), update_if="old.v <> '5' AND old.id = 'a'")
+    assert (left.rows_in, left.ignored, left.unmet) == (3, 3, 2)
+    assert stored(table) == before
+    gone = table.upsert(batch_of([Row("a", "x", 9, "")]), delete_if="old.v = '5'", update_if="FALSE")
+    assert (gone.deletes, gone.copies, gone.ignored, gone.unmet) == (1, 0, 0, 0)
+    assert stored(table) == [one for one in before if one != ("x", "a", 5)]
+
+
 @pytest.mark.parametrize(("index", "within"), kinds())
 def test_a_repair_keeps_one_row_of_each_key(tmp_path: Path, index: str, within: bool):
     table = doubled(tmp_path / "t", index, within=within)

@@ -14,7 +14,7 @@ from lakeindex.api.table import LakeTable
 from lakeindex.errors import OptionError, TableCorruptError
 from lakeindex.files.footer_cache import CACHE_FOLDER
 from tests.builders import Oracle, Row, as_hudis, batch_of, content_of, counts_of, make_table, rows_of
-from tests.meanwhile import MemoryTable
+from tests.meanwhile import Meanwhile, MemoryTable
 
 KEYS = ["a", "b", "cé", "d中", "e\U0001f600", "f￿"]
 ROWS = st.builds(
@@ -125,9 +125,20 @@ def test_upsert_untouched_rows_keep_commit_time_and_seqno(tmp_path: Path):
 
 @pytest.mark.parametrize("index", MOVE_OPTIONS)
 def test_a_row_that_is_kept_in_its_partition_gets_the_incoming_partition_column(tmp_path: Path, index: str):
-    table = make_table(tmp_path / "t", hoodie__index__type=index)
+    """Also where the run that was to move it was killed: the one that goes on decides anew."""
+
+    class KilledError(BaseException):
+        pass
+
+    def kill() -> None:
+        raise KilledError
+
+    table, batch = make_table(tmp_path / "t", hoodie__index__type=index), batch_of([Row("a", "y", 2, "2")])
     table.upsert(batch_of([Row("a", "x", 1, "1")]))
-    table.upsert(batch_of([Row("a", "y", 2, "2")]), options={MOVE_OPTIONS[index]: "false"})
+    with pytest.raises(KilledError):
+        table.upsert(batch, run_id="r", options={MOVE_OPTIONS[index]: "true"}, runner=Meanwhile("tag inserts", kill))
+    done = table.upsert(batch, run_id="r", options={MOVE_OPTIONS[index]: "false"})
+    assert (done.updates, done.stages[0].reused) == (1, True)
     assert [(r["_hoodie_partition_path"], r["day"], r["v"]) for r in rows_of(table)] == [("x", "y", "2")]
 
 
@@ -137,6 +148,15 @@ def test_upsert_late_batch_rewrites_nothing(tmp_path: Path):
     late = table.upsert(batch_of([Row("a", "x", 4, "old")]))
     assert (late.instant, late.noop, late.ignored, late.files_rewritten) == (None, True, 1, 0)
     assert [r["v"] for r in rows_of(table)] == ["new"]
+
+
+def test_new_rows_go_where_a_file_is_rewritten_anyway(tmp_path: Path):
+    """Also where a smaller one would take them."""
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of([Row(f"k{number}", "x", 1, "1" * number) for number in range(40)]))
+    table.upsert(batch_of([Row("a", "x", 1, "1")]), options={"hoodie.parquet.small.file.limit": "0"})
+    done = table.upsert(batch_of([Row("k5", "x", 2, "2"), Row("n", "x", 2, "2")]))
+    assert (done.updates, done.inserts, done.files_rewritten, done.files_created) == (1, 1, 1, 0)
 
 
 def test_delete_all_rows_of_a_file_then_insert_again(tmp_path: Path):

@@ -72,7 +72,7 @@ def test_a_row_that_moves_leaves_the_partition_where_it_was(tmp_path: Path, sour
 
 
 def test_the_source_decides_and_not_the_ordering_values(tmp_path: Path) -> None:
-    """What was deleted and came again with a smaller value is what the source has; a feed of nobody is an upsert."""
+    """What was deleted and came again with a smaller value is what the source has; a feed of nobody, or out of turn, is an upsert."""
     src, dst = pair(tmp_path)
     upsert(src, *FIRST, Row("k", "x", 7, "7"))
     feed = src.changes()
@@ -82,6 +82,8 @@ def test_the_source_decides_and_not_the_ordering_values(tmp_path: Path) -> None:
     assert dst.apply(src.changes(since=feed.until)).updates == 1
     assert rows(dst) == rows(src)
     upsert(dst, Row("k", "x", 9, "9"))
+    forced = dst.apply(feed, force=True)
+    assert (forced.ignored, forced.updates) == (1, 3)
     late = dst.apply(src.changes().to_pandas())
     assert (late.ignored, late.updates) == (1, 3)
 
