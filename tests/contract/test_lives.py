@@ -218,6 +218,8 @@ class Life:
             self.check_state(instant, rows)
         report = self.table.check(deep=True)
         assert report.ok, report.violations
+        if self.table.metadata_status().partitions:
+            assert self.table.metadata_verify().ok
 
     def check(self) -> None:
         assert self.told(self.table.read(meta=False)) == self.told_rows(self.rows)
