@@ -1,5 +1,6 @@
 """Hudi's locks beside ours: format, who may take them from whom, and that nobody publishes who has lost one."""
 
+import datetime as dt
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +18,7 @@ from lakeindex.errors import (
     StorageError,
     TableCorruptError,
 )
+from lakeindex.format.file_names import crc_path
 from lakeindex.format.instants import instant_time_of
 from lakeindex.lock.hudi_lock import DRIFT_MS, MARGIN_MS, FileSystemLock
 from lakeindex.lock.lock import LOCK_FOLDER
@@ -178,6 +180,34 @@ def test_a_file_lock_is_not_relied_on_when_it_is_about_to_expire(world: World) -
             held.check()
 
 
+def test_a_file_lock_that_never_expires_is_relied_on_for_ever(world: World) -> None:
+    with context_of(world, replace(FILE_SYSTEM, lock_expire_minutes=0, lock_lease_seconds=86_400)).locked("t") as held:
+        world.clock.sleep(80_000)
+        held.check()
+
+
+def test_a_file_lock_lasts_when_it_was_taken_and_is_gone_for_good_when_it_was_let_go_of(world: World) -> None:
+    """After a power loss it still says whose it is, and does not come back; nor does the side file that Hadoop keeps."""
+    calls: list[tuple[str, str]] = []
+    world.store.write(crc_path(FILE), b"crc")
+    with context_of(world, FILE_SYSTEM).locked("test"):
+        world.store.hook = lambda call: calls.append((call.name, call.path))
+        assert FILE in world.store.synced
+    world.store.hook = None
+    assert calls.index(("delete", FILE)) < calls.index(("sync_folders", ".hoodie"))
+    assert crc_path(FILE) not in world.store.snapshot()
+
+
+def test_a_file_lock_says_since_when_as_hudi_does(world: World) -> None:
+    """In the machine's own time zone, with milliseconds."""
+    world.clock.sleep(0.007)
+    with context_of(world, FILE_SYSTEM).locked("test"):
+        said = json.loads(world.store.read(FILE))["lockCreateTime"]
+    parsed = dt.datetime.strptime(said, "%Y-%m-%d %H:%M:%S.%f").astimezone()
+    assert round(parsed.timestamp() * 1000) == world.clock.now_ms()
+    assert len(said) == len("2026-11-28 16:00:00.007")
+
+
 def test_a_storage_lock_is_renewed_when_it_is_due(world: World) -> None:
     with context_of(world, STORAGE).locked("test") as held:
         first = world.store.read(OBJECT)
@@ -334,9 +364,10 @@ def test_a_provider_that_cannot_work_on_the_store_is_refused_as_by_hudi(
     with pytest.raises(OptionError, match="creates files atomically") as caught:
         on_a_store("s3://bucket/table", FILE_SYSTEM)()
     assert str(LockProvider.STORAGE) in (caught.value.hint or "")
-    with pytest.raises(OptionError, match="conditional writes") as caught:
-        on_a_store(f"{tmp_path}", STORAGE)()
-    assert str(LockProvider.FILE_SYSTEM) in (caught.value.hint or "")
+    for uri in (f"{tmp_path}", "hdfs://namenode:8020/table"):
+        with pytest.raises(OptionError, match="conditional writes") as caught:
+            on_a_store(uri, STORAGE)()
+        assert str(LockProvider.FILE_SYSTEM) in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize(
