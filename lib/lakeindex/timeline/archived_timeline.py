@@ -120,6 +120,7 @@ class ArchivedLog:
 
     writes: frozenset[str] = frozenset()
     undone: Undone = NOTHING_UNDONE
+    ends: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +129,13 @@ class ArchivedTimeline:
 
     Attributes:
         damaged: files that cannot be read: what they name is not known.
+        ends: when writes were completed, of those of which it is known.
     """
 
     writes: frozenset[str] = frozenset()
     undone: Undone = NOTHING_UNDONE
     damaged: tuple[str, ...] = ()
+    ends: Mapping[str, str] = field(default_factory=dict)
 
     def knows(self, time: str) -> bool | None:
         """Whether a write was completed; None if the archive does not reach back to it, or is damaged."""
@@ -166,6 +169,7 @@ def load_archived_timeline(storage: Storage, folder: str) -> ArchivedTimeline:
         frozenset(time for log in logs for time in log.writes),
         Undone.joined(log.undone for log in logs),
         tuple(damaged),
+        {time: end for log in logs for time, end in log.ends.items()},
     )
 
 
@@ -190,7 +194,9 @@ class _Log:
 
 def _read_log_uncached(log: _Log) -> ArchivedLog:
     said = records.read_filled(log.storage, log.found.path, _parsed)
-    return ArchivedLog(frozenset().union(*(one.writes for one in said)), Undone.joined(one.undone for one in said))
+    ends = {time: end for one in said for time, end in one.ends.items()}
+    undone = Undone.joined(one.undone for one in said)
+    return ArchivedLog(frozenset().union(*(one.writes for one in said)), undone, ends)
 
 
 def _parsed(data: bytes, path: str) -> list[ArchivedLog]:
@@ -215,7 +221,7 @@ def _said_by(entry: Mapping[str, Any]) -> ArchivedLog:
 
 def _said_by_row(row: ArchivedInstant, source: str) -> ArchivedLog:
     if row.action in names.WRITE_ACTIONS:
-        return ArchivedLog(frozenset({row.time}))
+        return ArchivedLog(frozenset({row.time}), ends={row.time: row.completion_time} if row.completion_time else {})
     if row.action == names.ROLLBACK and row.metadata:
         return ArchivedLog(undone=parse_undone(row.metadata, source))
     return ArchivedLog()

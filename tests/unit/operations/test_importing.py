@@ -273,6 +273,33 @@ def test_iceberg_with_deletes_and_a_renamed_column(tmp_path: Path, iceberg: Call
     assert stored(tmp_path / "t", "id", "w") == [{"id": 1, "w": "a"}, {"id": 3, "w": "c"}, {"id": 4, "w": "d"}]
 
 
+def test_a_field_of_iceberg_that_has_the_name_of_one_that_went(tmp_path: Path, iceberg: Callable[..., Any]) -> None:
+    """Within a column, too, fields are told apart by number: what an older file has under the name is not its value."""
+    from pyiceberg.types import StringType
+
+    kind = pa.struct([("a", pa.int64()), ("b", pa.string())])
+    for column, wrap in (
+        (kind, lambda one: one),
+        (pa.list_(kind), lambda one: [one]),
+        (pa.map_(pa.string(), kind), lambda one: [("k", one)]),
+    ):
+        rows = pa.table({"id": pa.array([1], pa.int64()), "s": pa.array([wrap({"a": 1, "b": "went"})], column)})
+        table = iceberg(rows)
+        path = {"list": "s.element", "map": "s.value"}.get(str(column).partition("<")[0], "s")
+        with table.update_schema(allow_incompatible_changes=True) as update:
+            update.delete_column(f"{path}.b")
+        with table.update_schema() as update:
+            update.add_column((*path.split("."), "b"), StringType())
+        table.append(pa.table({"id": pa.array([2], pa.int64()), "s": pa.array([wrap({"a": 2, "b": "new"})], column)}))
+        folder = tmp_path / path
+        lakeindex.import_table(table.metadata_location, folder, key="id")
+        assert stored(folder, "id", "s") == [
+            {"id": 1, "s": wrap({"a": 1, "b": None})},
+            {"id": 2, "s": wrap({"a": 2, "b": "new"})},
+        ]
+        table.catalog.drop_table("n.t")
+
+
 def test_iceberg_by_the_name_that_a_catalog_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     catalog = pytest.importorskip("pyiceberg.catalog")
     from pyiceberg.utils.config import Config

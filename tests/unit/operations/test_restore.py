@@ -351,6 +351,25 @@ def test_what_was_archived_is_not_restored_to(tmp_path: Path) -> None:
         table.restore(first)
 
 
+def test_a_later_write_that_was_archived_because_it_began_first_is_not_left_behind() -> None:
+    """By the order in which writes were completed it would go, too, and nothing says what it changed."""
+    world = MemoryTable(hoodie__write__table__version="9")
+    inner: list[str] = []
+    happened = world.once(writes_data, lambda: inner.append(str(world.upsert([THIRD[1]]).instant)))
+    outer = str(world.upsert([SECOND[0]]).instant)
+    assert happened
+    world.upsert([THIRD[0]])
+    world.table.clean(1)
+    archived = world.table.archive(2, options={"hoodie.cleaner.commits.retained": "1"}).instants
+    assert [one.time for one in archived] == [outer]
+    before = rows_of(world.table)
+    with pytest.raises(TableUnsupportedError, match=f"{outer}, which is not older, was archived") as no:
+        world.table.restore(inner[0])
+    assert "restore to a later instant" in str(no.value.hint)
+    assert rows_of(world.table) == before
+    assert world.table.restore(world.table.history()[0].instant).commits == ()
+
+
 def test_nothing_goes_that_was_not_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody commits between the look at the table and the restore."""
     table, first, _ = made(tmp_path / "t")

@@ -173,8 +173,10 @@ def _check_kept(table: Table, timeline: Timeline, target: Instant, writes: tuple
             culprit=saved,
             hint=f"restore to {saved}, or delete it first: `lakeindex savepoint delete TABLE {saved}`",
         )
-    archived = load_archived_timeline(table.storage, timeline.layout.archive_folder).writes
-    gone = max((one for one in archived if comparable(one) > comparable(target.time)), default=None)
+    archived = load_archived_timeline(table.storage, timeline.layout.archive_folder)
+    began = (one for one in archived.writes if comparable(one) > comparable(target.time))
+    ended = (one for one, end in archived.ends.items() if (comparable(end), one) > _end(target))
+    gone = max((*began, *ended), default=None)
     if gone is not None or (target.time, target.action) in archived_lately(table):
         raise TableUnsupportedError(
             f"the table cannot be restored to {target.time}: {gone or target.time}, which is not older, was archived: "

@@ -144,16 +144,23 @@ def _source_of(table: Any, uri: str, like: pa.Schema | None, version: str | None
 
 def _have_columns(files: Sequence[InputFile], projected: Any) -> bool:
     """Whether files call the table's columns as it does, by number and type, so that they can be read as they lie."""
-    numbers = {field.name: field.field_id for field in projected.fields}
-    kinds = {field.name: field.type for field in _plain(projected.as_arrow())}
+    wanted = {field.name: (_small(field.type), _numbers(field)) for field in projected.as_arrow()}
     for footer in parquet_footers(files).values() if files else ():
-        there = {field.name: field for field in footer.schema.to_arrow_schema()}
-        for name, number in numbers.items():
-            field = there.get(name)
-            said = None if field is None else (field.metadata or {}).get(b"PARQUET:field_id")
-            if field is None or said != str(number).encode() or _small(field.type) != kinds[name]:
-                return False
+        there = {field.name: (_small(field.type), _numbers(field)) for field in footer.schema.to_arrow_schema()}
+        if any(there.get(name) != one for name, one in wanted.items()):
+            return False
     return True
+
+
+def _numbers(field: pa.Field) -> list[bytes | None]:
+    """The number of a column and of all that is in it: a name may have come back as another column."""
+    kind = field.type
+    inner: list[pa.Field] = []
+    if pa.types.is_map(kind):
+        inner = [kind.key_field, kind.item_field]
+    elif pa.types.is_nested(kind):
+        inner = [kind.field(number) for number in range(kind.num_fields)]
+    return [(field.metadata or {}).get(b"PARQUET:field_id"), *(one for part in inner for one in _numbers(part))]
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
