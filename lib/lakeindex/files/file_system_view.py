@@ -136,6 +136,12 @@ class Snapshot:
         gone = {(file.partition_path, file.file_id): file.instant_time for file in files}
         return replace(self, replaced={**self.replaced, **gone}, _partitions={}) if gone else self
 
+    def with_partitions(self, partition_paths: Iterable[str]) -> Snapshot:
+        """The same with folders that have no partition metadata: as it is once they have one. Folders are listed."""
+        known = {path: self._sort_out(path, _sizes(self.storage.list_folder(path).objects)) for path in partition_paths}
+        walked = tuple(sorted({*self.partitions(), *known}))
+        return replace(self, _walked=[walked], _partitions={**self._partitions, **known})
+
     def preload(self, partition_paths: Iterable[str]) -> None:
         """Look at several partitions, listing them in parallel where it pays."""
         if self._named is not None:

@@ -26,7 +26,7 @@ from lakeindex.errors import (
     TableUnsupportedError,
     TimelineChangedError,
 )
-from lakeindex.files.file_system_view import Snapshot
+from lakeindex.files.file_system_view import Snapshot, base_files_in
 from lakeindex.format import instants
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
 from lakeindex.format.file_names import TEMP_FOLDER, parse_base_file, parse_base_path
@@ -63,7 +63,7 @@ from lakeindex.operations.written_slices import (
     written_slices,
 )
 from lakeindex.options.types import WriteConfig
-from lakeindex.storage import in_parallel, is_there, list_names
+from lakeindex.storage import in_parallel, list_names
 from lakeindex.storage.paths import absolute
 from lakeindex.table.binding import torn_binding
 from lakeindex.table.handle import Table
@@ -349,14 +349,17 @@ def check_listing(table: Table, snapshot: Snapshot, committed: Committed, *, con
 
 
 def _missing(table: Table, snapshot: Snapshot, committed: Committed) -> Iterator[Violation]:
-    partitions = set(snapshot.partitions())
+    partitions, hidden = set(snapshot.partitions()), dict[str, list[str]]()
     for one in missing_slices(snapshot, committed.live):
         path, partition = one.file.path, one.file.partition_path
-        if partition not in partitions and is_there(table.storage, path):
-            meta = partition_metadata_path(partition)
-            yield Violation(
-                Broken.PARTITION, meta, f"{path} is there, but {meta} is not: no reader finds the partition", "write it"
-            )
+        if partition not in partitions and partition not in hidden:
+            hidden[partition] = [file.path for file in base_files_in(table.storage, [partition])]
+        there = hidden.get(partition, [])
+        if there:
+            meta, found = partition_metadata_path(partition), path if path in there else there[0]
+            what = f"{found} is there, but {meta} is not: no reader finds the partition"
+            yield Violation(Broken.PARTITION, meta, what, "write it")
+        if path in there:
             continue
         yield Violation(
             Broken.MISSING_FILE,
@@ -495,8 +498,11 @@ def _check(table: Table, runner: Runner, *, deep: bool, contents: bool) -> Findi
         listing = check_listing(table, snapshot, committed, contents=contents)
         listing = Findings.joined([listing, Findings((), tuple(_unwritten(table, snapshot)))], scope)
         then = columns_then(checked_timeline.commits)
-        rows = _check_rows(table, snapshot, committed, runner, scope, then) if contents else ()
-        pages = _check_pages(table, snapshot, committed, runner) if deep else ()
+        named = {one.culprit.rpartition("/")[0] for one in listing.violations if one.kind is Broken.PARTITION}
+        hidden = named - set(snapshot.partitions())
+        seen = snapshot.with_partitions(hidden) if hidden else snapshot  # their rows are of the table
+        rows = _check_rows(table, seen, committed, runner, scope, then) if contents else ()
+        pages = _check_pages(table, seen, committed, runner) if deep else ()
     except TableUnsupportedError:
         raise
     except LakeIndexError as error:

@@ -213,58 +213,79 @@ class _Repair:
                 pass
         except (TableCorruptError, MetadataTableError):
             return found  # what is damaged is mended first
-        return self._again(found, self.table)
+        return self._again(found, self.table, found.of(MendKind.PENDING))
 
-    def _again(self, found: Found, table: Table) -> Found:
-        """What is to be mended now, if writes were completed or taken back since."""
+    def _again(self, found: Found, table: Table, done: Sequence[Mend]) -> Found:
+        """What is to be mended now, if writes were completed or taken back since.
+
+        Args:
+            done: what was mended since.
+        """
         if table.load_timeline().completed_write_times == found.writes:
             return found
         now = replace(self, table=table).find()
-        return replace(now, mends=(*found.of(MendKind.PENDING), *now.mends))
+        return replace(now, mends=(*done, *(one for one in now.mends if one not in done)))
 
     def apply(self, found: Found, repair_keys: RepairKeys) -> RepairSummary:
         """Do it, in the order of the kinds."""
+        before = Kept.unfinished(self.table.storage)
+        summary, kept = self._begun(found)
+        table = self.table.reload()
+        with maintaining(table, "repair", self.config, force=self.force, host=self.host) as (context, lock):
+            now = replace(self, table=table, kinds=UNATTENDED & set(self.kinds)).find(context)
+            self._mend(now.mends, kept, lock, table)
+            notes = tuple(context.notes)
+        mended = dict.fromkeys((*found.of(MendKind.METADATA, MendKind.PENDING), *now.mends))
+        again = self._again(found, table, tuple(mended))
+        if again is not found:
+            found = again
+            summary, kept = self._begun(found)
+        if found.of(MendKind.FOOTER):
+            with maintaining(table, "repair", self.config, force=self.force, host=self.host) as (context, lock):
+                self._mend(found.of(MendKind.FOOTER), kept, lock, table)
+                notes += tuple(context.notes)
+        if found.damages:
+            found, instant, more = self._publish(found, kept)
+            summary, notes = replace(self.planned(found), instant=instant), notes + more
+        if found.of(MendKind.KEYS):
+            done = repair_keys(dry_run=False)
+            summary, notes = without_doubled(summary, done), notes + done.notes
+        if before is None or found.of(MendKind.METADATA):  # else that one has more to do
+            self._build_metadata(kept)
+            kept.end()
+        return replace(summary, dry_run=False, ok=not found.unmended, kept=kept.uri, notes=notes)
+
+    def _begun(self, found: Found) -> tuple[RepairSummary, Kept]:
+        """What is going to be done, noted; a metadata table that is built anew is taken away."""
         summary = self.planned(found)
         anew = any(one.culprit != NOTE for one in found.of(MendKind.METADATA))
         partitions = self.table.properties.metadata_partitions if anew else ()
         kept = Kept.begin(self.table, self.host, partitions, summary.to_json())
         if anew:
-            self._take_away_metadata(kept)
-        table = self.table.reload()
-        with maintaining(table, "repair", self.config, force=self.force, host=self.host) as (context, lock):
-            now = replace(self, table=table, kinds=UNATTENDED & set(self.kinds)).find(context)
-            self._mend((*now.mends, *found.of(MendKind.FOOTER)), kept, lock, table)
-            notes = tuple(context.notes)
-        now = self._again(found, table)
-        if now is not found:
-            found, summary = now, self.planned(now)
-        if found.damages:
-            instant, more = self._publish(found, kept)
-            summary, notes = replace(summary, instant=instant), notes + more
-        if found.of(MendKind.KEYS):
-            done = repair_keys(dry_run=False)
-            summary, notes = without_doubled(summary, done), notes + done.notes
-        self._build_metadata(kept)
-        kept.end()
-        return replace(summary, dry_run=False, ok=not found.unmended, kept=kept.uri, notes=notes)
+            kept.copy(one.path for folder in METADATA_FOLDERS for one in self.table.storage.list(folder))
+            drop_metadata_table(self.table, (), self.config, host=self.host)
+        return summary, kept
 
-    def _publish(self, found: Found, kept: Kept) -> tuple[str, tuple[str, ...]]:
+    def _publish(self, found: Found, kept: Kept) -> tuple[Found, str, tuple[str, ...]]:
         """Give file groups new slices; which keys are lost is left beside what is kept."""
         damages = [damage for damage, _ in found.damages]
         kept.copy(one.file.path for one in damages)
         lost = [(damage.file.path, key) for damage, had in found.damages for key in lost_keys(damage, had)]
         if lost:
+            told = kept.read(LOST_KEYS)  # of a repair that was cut short
+            if told is not None:
+                before = pq.read_table(pa.BufferReader(told))
+                lost = list(dict.fromkeys([*zip(*before.to_pydict().values(), strict=True), *lost]))
             sink = pa.BufferOutputStream()
             columns = [pa.array(one, pa.string()) for one in zip(*lost, strict=True)]
             pq.write_table(pa.table(columns, names=["file", "key"]), sink)
             kept.put(LOST_KEYS, sink.getvalue().to_pybytes())
         new = NewSlices(self.table.uri, self.runner, self.config, self.force, kept.uri)
-        _, instant, notes = new.publish(damages)
-        return instant, notes
-
-    def _take_away_metadata(self, kept: Kept) -> None:
-        kept.copy(one.path for folder in METADATA_FOLDERS for one in self.table.storage.list(folder))
-        drop_metadata_table(self.table, (), self.config, host=self.host)
+        now, instant, notes = new.publish(damages, found.writes)
+        seen = tuple(
+            (damage, now.get((damage.file.partition_path, damage.file.file_id), had)) for damage, had in found.damages
+        )
+        return replace(found, damages=seen), instant, notes
 
     def _build_metadata(self, kept: Kept) -> None:
         table = self.table.reload()

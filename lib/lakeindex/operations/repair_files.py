@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -26,7 +27,7 @@ from lakeindex.commit.write_session import (
     begin_write,
 )
 from lakeindex.conductor.open_for_write import retry_on_conflict
-from lakeindex.errors import MOVED_ERRORS, InvariantError, LakeIndexError
+from lakeindex.errors import MOVED_ERRORS, InvariantError, LakeIndexError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footers import parse_shape
 from lakeindex.format.commit_metadata import NO_PREVIOUS, SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry
@@ -301,6 +302,23 @@ def _not_elsewhere(
     return rows.filter(stays)
 
 
+def _refuse_doubled(
+    uri: str, damages: Sequence[Damage], found: Mapping[Place, Salvage], runner: Runner, files: Sequence[BaseFile]
+) -> None:
+    """As :data:`lakeindex.commit.guards.Recheck`: a key that comes back was committed elsewhere meanwhile."""
+    for damage in damages:
+        had = found[_place(damage)]
+        back = had.rows.slice(had.kept)
+        since = tuple(one for one in files if damage.is_global or one.partition_path == damage.file.partition_path)
+        alone = replace(damage, elsewhere=since, held=(), said=None)
+        if _not_elsewhere(uri, back, back.slice(0, 0), alone, (), runner).num_rows < back.num_rows:
+            raise WriteConflictError(
+                f"a key that comes back in the place of {damage.file.path} was committed by another writer meanwhile",
+                culprit=damage.file.path,
+                hint="nothing was published; run again",
+            )
+
+
 def described(damage: Damage, found: Salvage) -> MendedFile:
     """What becomes of a file, in figures."""
     stat = None if damage.written is None else damage.written.stat
@@ -352,8 +370,13 @@ class NewSlices:
     force: bool
     kept: str
 
-    def publish(self, damages: Sequence[Damage]) -> tuple[Mapping[Place, Salvage], str, tuple[str, ...]]:
+    def publish(
+        self, damages: Sequence[Damage], known: frozenset[str]
+    ) -> tuple[Mapping[Place, Salvage], str, tuple[str, ...]]:
         """What the new slices have, the commit, and notes.
+
+        Args:
+            known: the writes that were completed when it was looked at the damages.
 
         Raises:
             ConflictError: other writers are in the way for good; nothing was published.
@@ -375,7 +398,8 @@ class NewSlices:
                 refuse_clustered(snapshot, files, self.config)
                 session.take_turn(TurnScope.of(((one.partition_path, one.file_id) for one in files), ()))
                 mover = Mover("repair", opened.table, opened.facts, self.runner, self.config, identity.key)
-                found = salvaged(self.uri, opened.facts.schema, damages, self.runner)
+                seen = _with_later(damages, snapshot, known)
+                found = salvaged(self.uri, opened.facts.schema, seen, self.runner)
                 planned = [_planned(one, n, found) for n, one in enumerate(damages)]
                 digest = digest_of_text(
                     asked, mover.columns, *(str(found[_place(one)].rows.num_rows) for one in damages)
@@ -384,7 +408,8 @@ class NewSlices:
                 built = _built(mover, plan.files, [found[_place(one)] for one in damages])
                 commit = _commit(opened.table, mover, damages, built, self.kept)
                 expected = [ExpectedFile(one.file.path, one.file.size_bytes, one.digest.rows) for one in built]
-                return session.publish(commit, expected, PublishGuards.of(snapshot.timeline))
+                recheck = partial(_refuse_doubled, self.uri, damages, found, self.runner)
+                return session.publish(commit, expected, PublishGuards.of(snapshot.timeline, recheck))
             except (*MOVED_ERRORS, InvariantError):
                 session.abandon()
                 raise
@@ -408,6 +433,24 @@ class NewSlices:
             return BoundTable(bound, snapshot, facts_of(bound, snapshot, self.config))
 
         return retry_on_conflict(table, self.config, on)
+
+
+def _with_later(damages: Sequence[Damage], snapshot: Snapshot, known: frozenset[str]) -> list[Damage]:
+    """With the files in which keys may be that were committed since."""
+    later = snapshot.timeline.completed_write_times - known
+    places = {_place(one) for one in damages}
+    files = [one for one in (snapshot.base_files_all() if later else ()) if one.instant_time in later]
+    files = [one for one in files if (one.partition_path, one.file_id) not in places]
+    return [
+        replace(
+            damage,
+            elsewhere=(
+                *damage.elsewhere,
+                *(one for one in files if damage.is_global or one.partition_path == damage.file.partition_path),
+            ),
+        )
+        for damage in damages
+    ]
 
 
 def _place(one: Damage) -> Place:

@@ -5,17 +5,19 @@ that it may go. A note in the table says that a repair is under way, and what is
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
 from lakeindex.errors import ObjectNotFoundError, UsageError
 from lakeindex.format.instants import instant_time_of
+from lakeindex.metadata.metadata_table import MetadataTable
 from lakeindex.pipeline import KEPT_ENDING
 from lakeindex.showing.json_result import TableResult
 from lakeindex.storage import in_parallel, remove_empty_folders, sync_folders
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
+from lakeindex.table.properties import metadata_table_of
 from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline import records
 
@@ -76,6 +78,10 @@ class Kept:
             return storage_at(self.uri).read(path)
         except ObjectNotFoundError:
             return None
+
+    def metadata_table(self, table: Table) -> MetadataTable | None:
+        """The metadata table that was taken away; None if none was."""
+        return metadata_table_of(storage_at(self.uri), replace(table.properties, metadata_partitions=self.partitions))
 
     def put(self, path: str, data: bytes) -> None:
         """Put an object there, for good."""

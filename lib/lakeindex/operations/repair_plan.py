@@ -160,7 +160,8 @@ class Findings:
             *self._strays(),
             *self._leftovers(),
         ]
-        mends = {(one.kind, one.culprit): one for one in found if isinstance(one, Mend) and one.kind in self._kinds}
+        kinds = self._kinds | ({MendKind.METADATA} if self._damages else set())  # its entries of the rows are not right
+        mends = {(one.kind, one.culprit): one for one in found if isinstance(one, Mend) and one.kind in kinds}
         going = {one.culprit for one in mends.values() if one.kind is MendKind.STRAY}
         unmended = {(one.kind, one.culprit): one for one in found if isinstance(one, Unmended)}
         unmended = {key: one for key, one in unmended.items() if one.culprit not in going}
@@ -175,15 +176,15 @@ class Findings:
 
     @cached_property
     def _snapshot(self) -> Snapshot | None:
-        """The table as its folders have it; None if the timeline is too damaged to say."""
+        """The table as its folders have it, once all are partitions again; None if the timeline is too damaged."""
         try:
             found = self._table.listed_snapshot(self._timeline)
-            found.partitions()
+            hidden = self._lost_partitions - set(found.partitions())
+            return found.with_partitions(hidden) if hidden else found
         except LakeIndexError as error:
             if not is_damage(error):
                 raise
             return None
-        return found
 
     @cached_property
     def _saved(self) -> frozenset[str]:
@@ -229,6 +230,7 @@ class Findings:
         if view is None or self._snapshot is None:
             return ()
         try:
+            view.check_told()
             named = named_snapshot(self._storage, self._timeline, view.listing().files).base_files_all()
         except LakeIndexError as error:
             if not is_damage(error):
@@ -247,8 +249,12 @@ class Findings:
 
     @cached_property
     def _metadata_view(self) -> MetadataView | None:
+        """The metadata table; where a repair that was cut short has taken it away, as it was then."""
+        before = Kept.unfinished(self._storage)
         try:
-            return self._table.metadata_view(self._timeline)
+            found = self._table.metadata_view(self._timeline)
+            kept = None if found is not None or before is None else before.metadata_table(self._table)
+            return found if kept is None else MetadataView.load(kept, self._timeline)
         except LakeIndexError as error:
             if not is_damage(error):
                 raise
@@ -291,6 +297,8 @@ class Findings:
             return f"its file group is part of the pending clustering {clustering}: carry that out or roll it back"
         if not self._table.properties.populate_meta_fields:
             return "rows of the table do not store their keys"
+        if file.partition_path in self._lost_partitions and MendKind.PARTITION not in self._kinds:
+            return f"no reader finds its partition: that is mended before ({MendKind.PARTITION})"
         return None
 
     def _damage(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,8 +16,10 @@ from lakeindex.errors import PendingInstantError
 from lakeindex.format.commit_metadata import WriteStat
 from lakeindex.format.file_names import parse_base_path
 from lakeindex.model import Instant, InstantState
+from lakeindex.operations import repair as repairing
+from lakeindex.operations import repair_files
 from lakeindex.operations.repair import RepairSummary
-from lakeindex.operations.repair_files import footer_found
+from lakeindex.operations.repair_files import NewSlices, footer_found
 from lakeindex.operations.written_slices import WrittenSlice
 from lakeindex.parquet.stamps import digest_in
 from lakeindex.storage import open_storage
@@ -26,6 +29,7 @@ from lakeindex.write.base_file import RECORD_KEY
 from tests.builders import Row, as_hudis, batch_of, content_of, make_table
 from tests.golden import made_once
 from tests.stored_indexes import inserted
+from tests.unit.commit.protocol_support import KilledError
 from tests.unit.operations.test_repair import FIRST, SECOND, is_whole, live_of, root, table_of_two, told
 
 pytestmark = pytest.mark.usefixtures("time_leaps")
@@ -279,6 +283,138 @@ def spoil(file: Path, group: int, column: str = "v") -> None:
     data = bytearray(file.read_bytes())
     data[chunk.data_page_offset + chunk.total_compressed_size // 2] ^= 0xFF
     file.write_bytes(bytes(data))
+
+
+def test_a_partition_that_no_reader_finds_is_looked_into_before_a_file_is_given_up(tmp_path: Path) -> None:
+    """Its files count once its metadata is there: a key that moved into it does not come back, an older slice stands in,
+    and what is damaged there is mended, too."""
+    table, before, _, of_y = table_of_moved(tmp_path / "moved")
+    live_of(table, "x").unlink()
+    data = bytearray((root(table) / "y" / of_y).read_bytes())
+    data[-60] ^= 16
+    (root(table) / "y" / of_y).write_bytes(data)
+    (root(table) / "y/.hoodie_partition_metadata").unlink()
+    done = table.repair(apply=True)
+    assert [kind for kind, _ in told(done.mends)] == ["partition", "footer", "file"]
+    assert [(one.kept, one.back, one.older) for one in done.files] == [(0, 4, f"x/{before}")]
+    adds_up(done, table)
+    assert [row["day"] for row in table.read(meta=False).to_pylist() if row["id"] == "m"] == ["y"]
+    is_whole(table)
+
+    table = table_of_two(tmp_path / "older", "8")
+    older = min((root(table) / "x").glob("*.parquet"), key=lambda one: one.stem.rpartition("_")[2])
+    live_of(table, "x").unlink()
+    (root(table) / "x/.hoodie_partition_metadata").unlink()
+    planned = table.repair(only=["file"])
+    assert not planned.files
+    assert any("no reader finds its partition" in one.why for one in planned.unmended)
+    done = table.repair(apply=True)
+    assert [kind for kind, _ in told(done.mends)] == ["partition", "file"]
+    assert [(one.back, one.older) for one in done.files] == [(2, str(older.relative_to(root(table))))]
+    adds_up(done, table)
+    is_whole(table)
+
+
+@made_once
+def table_with_record_index(folder: Path) -> LakeTable:
+    """From x, ``b`` has moved to y, ``c`` is deleted, and ``n`` is new."""
+    table = make_table(folder / "t", hoodie__index__type="GLOBAL_BLOOM", hoodie__write__table__version="9")
+    table.upsert(batch_of([Row(key, "x" if key < "d" else "y", 1, "first") for key in "abcd"]), batch_id="one")
+    table.metadata_build(["files", "record_index"])
+    later = [Row("b", "y", 2, "moved"), Row("c", "x", 2, None, deleted=True), Row("n", "x", 2, "new")]
+    table.upsert(batch_of(later), batch_id="two")
+    return table
+
+
+def test_what_the_record_index_said_outlives_a_repair_that_is_cut_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is taken away first; what it said of lost files is asked of what is kept, which maintenance leaves alone."""
+
+    def dies(*_: object) -> None:
+        raise KilledError
+
+    for case in ("at once", "behind maintenance", "behind another write", "and another file is lost"):
+        table = table_with_record_index(tmp_path / case)
+        live_of(table, "x").unlink()
+        with monkeypatch.context() as killed:
+            killed.setattr(NewSlices, "publish", dies)
+            with pytest.raises(KilledError):
+                table.repair(apply=True)
+        assert "hoodie.table.metadata.partitions" not in table.properties
+        wanted = {("x", "n")}
+        if case == "behind maintenance":
+            (root(table) / "y/.hoodie_partition_metadata").write_bytes(b"junk")
+            (step,) = table.maintain(["repair"]).steps
+            assert step.counts["partition"] == 1
+        elif case == "behind another write":
+            table.upsert(batch_of([Row("z", "z", 5, "z")]))
+        elif case == "and another file is lost":
+            live_of(table, "y").unlink()
+            wanted |= {("y", "b")}
+        done = table.repair(apply=True)
+        adds_up(done, table)
+        assert {key for one in done.files for key in one.keys} == {key for _, key in wanted}, case
+        lost = pq.read_table(kept_of(done) / "lost-keys.parquet").to_pylist()
+        assert {(one["file"][0], one["key"]) for one in lost} == wanted, case
+        assert "c" not in {row["id"] for row in table.read(meta=False).to_pylist()}, case
+        assert table.metadata_verify().ok
+        is_whole(table)
+
+
+def test_keys_that_are_lost_are_told_beside_those_of_a_repair_that_was_cut_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_with_record_index(tmp_path)
+
+    def dies(*_: object, **__: object) -> None:
+        raise KilledError
+
+    for day in "xy":
+        live_of(table, day).unlink()
+        with monkeypatch.context() as killed:
+            killed.setattr(repairing, "build_metadata_table", dies)
+            with pytest.raises(KilledError):
+                table.repair(apply=True)
+    done = table.repair(apply=True)
+    lost = pq.read_table(kept_of(done) / "lost-keys.parquet").to_pylist()
+    assert [(one["file"][0], one["key"]) for one in lost] == [("x", "n"), ("y", "b")]
+
+
+def test_who_asks_for_files_alone_gets_a_record_index_that_is_right_of_them(tmp_path: Path) -> None:
+    table = table_with_record_index(tmp_path)
+    live_of(table, "x").unlink()
+    done = table.repair(only=["file"], apply=True)
+    assert [kind for kind, _ in told(done.mends)] == ["metadata", "file"]
+    assert table.metadata_verify().ok
+    assert table.upsert(batch_of([Row("b", "y", 3, "again")])).updates == 1
+    is_whole(table)
+
+
+def test_a_key_that_another_writer_inserts_meanwhile_does_not_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was deleted, and without a record index the older slice brings it back: not beside the row that is new."""
+    options = {"lakeindex.parquet.row.group.rows": "100", "hoodie.parquet.small.file.limit": "0"}
+    for version, when in (("6", "salvaged"), ("9", "_built")):
+        table = table_of_groups(tmp_path / version)
+        table.upsert(batch_of([Row("k299", "x", 2, None, deleted=True)]), options=options)
+        spoil(live_of(table, "x"), 0)
+        real, done_before = getattr(repair_files, when), []
+
+        def other(*args: Any, real: Any = real, table: LakeTable = table, done: list[int] = done_before) -> Any:
+            if not done:
+                done.append(table.upsert(batch_of([Row("k299", "x", 3, "new")]), options=options).inserts)
+            return real(*args)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(repair_files, when, other)
+            done = table.repair(apply=True)
+        assert done_before == [1]
+        assert (done.rows_gone, done.rows_back) == (100, 100)
+        assert [row["v"] for row in table.read(meta=False).to_pylist() if row["id"] == "k299"] == ["new"]
+        assert table.count() == 300
+        is_whole(table)
 
 
 def test_what_can_still_be_read_of_a_damaged_file_is_kept(tmp_path: Path) -> None:
