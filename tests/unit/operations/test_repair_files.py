@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.errors import PendingInstantError
+from lakeindex.errors import PendingInstantError, TableUnsupportedError
 from lakeindex.format.commit_metadata import WriteStat
 from lakeindex.format.file_names import parse_base_path
 from lakeindex.model import Instant, InstantState
@@ -514,6 +514,28 @@ def test_a_file_group_of_a_pending_clustering_is_left(tmp_path: Path) -> None:
     assert ("file", lost.path) not in told(planned.mends)
     (left,) = (one for one in planned.unmended if one.culprit == lost.path)
     assert str(done.instant) in left.why
+
+
+def test_a_table_is_not_restored_to_a_commit_whose_file_is_lost(tmp_path: Path) -> None:
+    """By the commit of the repair its file group came from the older slice, or from nothing: it was the lost file's."""
+    for case, older in (("older", True), ("none", False)):
+        table = table_of_two(tmp_path / case, "9")
+        if not older:
+            table.upsert(batch_of([Row("w", "w", 1, "alone")]), batch_id="three")
+        lost = live_of(table, "x" if older else "w")
+        copy = lost.read_bytes()
+        to = table.history()[0].instant
+        lost.unlink()
+        done = table.repair(apply=True)
+        content = content_of(table)
+        for act in (table.restore, table.savepoint_create):
+            with pytest.raises(TableUnsupportedError, match=f"what {lost.parent.name}/{lost.name[:36]}.* is gone"):
+                act(to)
+        assert content_of(table) == content
+        assert table.history()[0].instant == done.instant
+        lost.write_bytes(copy)
+        assert [one.instant for one in table.restore(to).commits] == [done.instant]
+        assert table.check().ok
 
 
 def test_a_living_writer_is_waited_for(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from lakeindex.errors import (
 )
 from lakeindex.files.file_system_view import Snapshot, snapshot
 from lakeindex.format import instants as names
-from lakeindex.format.commit_metadata import NO_PREVIOUS
+from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata
 from lakeindex.format.instants import comparable
 from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import WriteContext, holding
@@ -152,12 +152,21 @@ def missing_files(table: Table, timeline: Timeline, writes: tuple[Instant, ...],
             wanted.setdefault((partition, stat.file_id), previous or "")
         for group in sorted(commit.replaced()):
             wanted.setdefault(group, None)  # it was live before: whatever slice it had
+    left = [one for one in timeline.completed_writes if one not in writes] if wanted else []
+    for one in left:  # a repair finds an older slice than the one that was written and lost
+        for group in _groups_of(timeline.commit_metadata(table.storage, one)) & wanted.keys():
+            wanted[group] = one.time
     for (partition, file_id), previous in wanted.items():
         if previous == "":
             continue  # it was made by one of the writes
         found = {file.instant_time for file in then.base_files(partition) if file.file_id == file_id}
         if not found or (previous is not None and previous not in found):
             yield f"{partition}/{file_id}" if partition else file_id
+
+
+def _groups_of(commit: CommitMetadata) -> set[Group]:
+    """The file groups that a commit wrote slices of."""
+    return {((stat.path or "").rpartition("/")[0], stat.file_id) for stat in commit.stats()}
 
 
 def _end(one: Instant) -> tuple[str, str]:
