@@ -20,6 +20,7 @@ from lakeindex.errors import (
     InputError,
     LakeIndexError,
     OptionError,
+    QuarantineExceededError,
     SchemaMismatchError,
     TableExistsError,
     TableUnsupportedError,
@@ -466,6 +467,25 @@ def ended_after(commits: int) -> Any:
             made.undo()
 
     return Ended()
+
+
+def test_an_import_goes_on_beside_rows_that_somebody_has_written_since_it_ended(tmp_path: Path) -> None:
+    """Where they are, a bulk insert would look no key up: of a key that is stored, nobody says which row is right."""
+    source = hive(tmp_path / "src", pa.table({"id": [1, 2, 3], "p": ["a", "b", "b"]}), {"p": pa.string()})
+    for case, other, wanted in (("another", 9, [1, 2, 3, 9]), ("same", 2, [1, 2, 3])):
+        place = tmp_path / case
+        with ended_after(1), pytest.raises(KilledError):
+            lakeindex.import_table(source, place, key="id", max_bytes=1)
+        lakeindex.open_table(place).upsert(pa.table({"id": pa.array([other], pa.int64()), "p": ["b"]}))
+        options = {}
+        if other in (1, 2, 3):
+            with pytest.raises(QuarantineExceededError, match="stored already, '2'") as no:
+                lakeindex.import_table(source, place, key="id", max_bytes=1)
+            options = {"hoodie.datasource.insert.dup.policy": "drop"}
+            assert "hoodie.datasource.insert.dup.policy=drop" in str(no.value.hint)
+        done = lakeindex.import_table(source, place, key="id", max_bytes=1, options=options)
+        assert (done.commits_before, done.inserted + done.combined) == (1, 3)
+        assert [row["id"] for row in stored(place, "id")] == wanted
 
 
 def test_an_import_that_ended_early_says_so_and_goes_on(tmp_path: Path) -> None:

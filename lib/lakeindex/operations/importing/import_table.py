@@ -297,13 +297,17 @@ class _Import:
         counts = _Counts()
         for commit in mark.commits:
             table = Table.at(self.uri)
-            entry = find_batch(table.storage, table.load_timeline(), commit.batch_id)
+            timeline = table.load_timeline()
+            entry = find_batch(table.storage, timeline, commit.batch_id)
             if entry is not None:
                 before += 1
                 instants.append(entry.instant)
                 counts.add(None if entry.summary is None else json.loads(entry.summary))
                 continue
-            done = self.load(_batch_of(source, commit, [files[path] for path in commit.files]))
+            batch = _batch_of(source, commit, [files[path] for path in commit.files])
+            if batch.operation is Operation.BULK_INSERT and not timeline.completed_write_times <= set(instants):
+                batch = replace(batch, operation=Operation.INSERT)  # somebody has written beside the import
+            done = self.load(batch)
             instants += [] if done.instant is None else [done.instant]
             counts.add(done.as_dict())
             notes |= dict.fromkeys(done.notes)
