@@ -538,6 +538,31 @@ def test_a_table_is_not_restored_to_a_commit_whose_file_is_lost(tmp_path: Path) 
         assert table.check().ok
 
 
+def test_a_savepoint_of_a_table_of_which_something_is_lost_is_refused(tmp_path: Path) -> None:
+    """It would name an older slice, or no file of a partition that is found again later: a clean would take the rest."""
+    for case, hides in (("file", False), ("partition", True)):
+        table = table_of_two(tmp_path / case, "8" if hides else "6")
+        table.upsert(batch_of([Row("w", "w", 1, "alone")]), batch_id="three")
+        table.delete_partitions(["w"])
+        lost = root(table) / "x/.hoodie_partition_metadata" if hides else live_of(table, "x")
+        data = lost.read_bytes()
+        lost.unlink()
+        with pytest.raises(TableUnsupportedError, match=r"what x/.* is gone") as no:
+            table.savepoint_create()
+        assert "lakeindex check TABLE" in str(no.value.hint)
+        if hides:
+            lost.write_bytes(data)
+        table.repair(apply=True)
+        assert table.savepoint_create().savepoint.files == 3
+        content = content_of(table)
+        to = table.history()[0].instant
+        for n in range(3):
+            table.upsert(batch_of([Row("a", "x", 5 + n, "later")]))
+        table.clean(1)
+        table.restore(to)
+        assert content_of(table) == content
+
+
 def test_a_living_writer_is_waited_for(tmp_path: Path) -> None:
     """Another kind of writer in flight: nothing is published beside it."""
     table = table_of_two(tmp_path, "6")

@@ -25,6 +25,7 @@ from lakeindex.errors import (
 from lakeindex.files.file_system_view import Snapshot, snapshot
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata
+from lakeindex.format.file_names import parse_base_path
 from lakeindex.format.instants import comparable
 from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import WriteContext, holding
@@ -136,12 +137,15 @@ def state_before(table: Table, timeline: Timeline, times: set[str]) -> Snapshot:
     return snapshot(table.storage, timeline.without_completed(times))
 
 
-def missing_files(table: Table, timeline: Timeline, writes: tuple[Instant, ...], then: Snapshot) -> Iterator[str]:
+def missing_files(
+    table: Table, timeline: Timeline, writes: tuple[Instant, ...], then: Snapshot, *, whole: bool = False
+) -> Iterator[str]:
     """File groups, as ``partition/file id``, of which the slice that was live before some writes is gone.
 
     Args:
         writes: the newest ones, newest first.
         then: the table without them.
+        whole: look at all file groups that commits on the timeline wrote, not only at those that the writes changed.
     """
     wanted: dict[Group, str | None] = {}
     for one in reversed(writes):
@@ -152,10 +156,12 @@ def missing_files(table: Table, timeline: Timeline, writes: tuple[Instant, ...],
             wanted.setdefault((partition, stat.file_id), previous or "")
         for group in sorted(commit.replaced()):
             wanted.setdefault(group, None)  # it was live before: whatever slice it had
-    left = [one for one in timeline.completed_writes if one not in writes] if wanted else []
+    left = [one for one in timeline.completed_writes if one not in writes] if wanted or whole else []
     for one in left:  # a repair finds an older slice than the one that was written and lost
-        for group in _groups_of(timeline.commit_metadata(table.storage, one)) & wanted.keys():
-            wanted[group] = one.time
+        commit = timeline.commit_metadata(table.storage, one)
+        groups = _groups_of(commit)
+        wanted |= dict.fromkeys(groups if whole else groups & wanted.keys(), one.time)
+        wanted = {group: time for group, time in wanted.items() if not whole or group not in commit.replaced()}
     for (partition, file_id), previous in wanted.items():
         if previous == "":
             continue  # it was made by one of the writes
@@ -166,7 +172,8 @@ def missing_files(table: Table, timeline: Timeline, writes: tuple[Instant, ...],
 
 def _groups_of(commit: CommitMetadata) -> set[Group]:
     """The file groups that a commit wrote slices of."""
-    return {((stat.path or "").rpartition("/")[0], stat.file_id) for stat in commit.stats()}
+    files = (parse_base_path(stat.path or "") for stat in commit.stats())
+    return {(one.partition_path, one.file_id) for one in files if one is not None}
 
 
 def _end(one: Instant) -> tuple[str, str]:

@@ -124,12 +124,12 @@ def _target(timeline: Timeline, time: str | None) -> Instant:
 def _state(table: Table, timeline: Timeline, target: Instant) -> Snapshot:
     writes = later_writes(timeline, target)
     then = state_before(table, timeline, {one.time for one in writes})
-    gone = next(missing_files(table, timeline, writes, then), None)
+    gone = next(missing_files(table, timeline, writes, then, whole=True), None)
     if gone is not None:
         raise TableUnsupportedError(
             f"commit {target.time} cannot be kept: what {gone} was then is gone, it was cleaned away",
             culprit=target.time,
-            hint="keep a later commit",
+            hint="keep a later commit; `lakeindex check TABLE` says what is lost of the newest, `repair` mends it",
         )
     return then
 
