@@ -209,7 +209,7 @@ def test_without_finishing_cleans_a_rollback_brings_back_what_is_about_to_go(mon
 
 
 def test_without_looking_for_predecessors_a_commit_is_taken_back_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rollback, "missing_predecessors", lambda *_: ())
+    monkeypatch.setattr(rollback, "missing_files", lambda *_: ())
     assert "lost or doubled" in violation(cleaned_and_undone, {"switch": 1})
 
 

@@ -516,7 +516,7 @@ def test_a_file_group_of_a_pending_clustering_is_left(tmp_path: Path) -> None:
     assert str(done.instant) in left.why
 
 
-def test_a_table_is_not_restored_to_a_commit_whose_file_is_lost(tmp_path: Path) -> None:
+def test_a_table_is_not_taken_back_to_a_commit_whose_file_is_lost(tmp_path: Path) -> None:
     """By the commit of the repair its file group came from the older slice, or from nothing: it was the lost file's."""
     for case, older in (("older", True), ("none", False)):
         table = table_of_two(tmp_path / case, "9")
@@ -528,9 +528,12 @@ def test_a_table_is_not_restored_to_a_commit_whose_file_is_lost(tmp_path: Path) 
         lost.unlink()
         done = table.repair(apply=True)
         content = content_of(table)
+        name = f"{lost.parent.name}/{lost.name[:36]}"
         for act in (table.restore, table.savepoint_create):
-            with pytest.raises(TableUnsupportedError, match=f"what {lost.parent.name}/{lost.name[:36]}.* is gone"):
+            with pytest.raises(TableUnsupportedError, match=f"what {name}.* is gone"):
                 act(to)
+        with pytest.raises(TableUnsupportedError, match=f"what file group {name}.* was"):
+            table.rollback(str(done.instant))
         assert content_of(table) == content
         assert table.history()[0].instant == done.instant
         lost.write_bytes(copy)

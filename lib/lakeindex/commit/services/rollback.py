@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from lakeindex.commit.recovery import is_alive, is_clustering, is_dead_foreign, recover, roll_back_unclaimed, take_back
 from lakeindex.commit.run_records import Claim, load_claims
 from lakeindex.commit.services.archive import archived_lately
 from lakeindex.commit.services.clean import finish_cleans
+from lakeindex.commit.services.restore import missing_files, state_before
 from lakeindex.commit.undo import RolledBack, roll_back
 from lakeindex.errors import FencedError, LakeIndexError, PendingInstantError, TableUnsupportedError, UsageError
 from lakeindex.files.file_system_view import all_base_files
 from lakeindex.format import instants as names
-from lakeindex.format.commit_metadata import NO_PREVIOUS
 from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import WriteContext, holding
 from lakeindex.metadata_upkeep.keeping import check_metadata_table
@@ -132,7 +131,8 @@ def _check_not_last(table: Table, timeline: Timeline, target: Instant) -> None:
 
 
 def _check_predecessors(table: Table, timeline: Timeline, target: Instant) -> None:
-    gone = next(iter(missing_predecessors(table, timeline, target)), None)
+    before = state_before(table, timeline, {target.time})
+    gone = next(iter(missing_files(table, timeline, (target,), before)), None)
     if gone is not None:
         raise TableUnsupportedError(
             f"instant {target.time} cannot be rolled back: what file group {gone} was before it was cleaned away",
@@ -140,29 +140,6 @@ def _check_predecessors(table: Table, timeline: Timeline, target: Instant) -> No
             hint="restore that file, or write the rows as you want them with a new upsert; "
             "clean with more --keep-commits",
         )
-
-
-def missing_predecessors(table: Table, timeline: Timeline, commit: Instant) -> Iterator[str]:
-    """File groups, as ``partition/file id``, which a completed commit changed and whose files before it are gone.
-
-    Without them the commit cannot be taken back: its file groups would be older than the table was, or empty.
-    """
-    metadata = timeline.commit_metadata(table.storage, commit)
-    before = table.listed_snapshot()
-    for stat in metadata.stats():
-        if stat.prev_commit not in (None, NO_PREVIOUS) and stat.path:
-            partition = stat.path.rpartition("/")[0]
-            files = before.files_of(partition)
-            slices = {file.instant_time for file in (*files.older, *files.live) if file.file_id == stat.file_id}
-            if stat.prev_commit not in slices:
-                yield _named(partition, stat.file_id)
-    for partition, file_id in sorted(metadata.replaced()):
-        if all(file.file_id != file_id for file in before.files_of(partition).older):
-            yield _named(partition, file_id)
-
-
-def _named(partition: str, file_id: str) -> str:
-    return f"{partition}/{file_id}" if partition else file_id
 
 
 def _roll_back_completed(context: WriteContext, wanted: Verdict) -> RolledBack:
