@@ -39,6 +39,7 @@ from lakeindex.operations.repair_plan import (
     requested_file,
 )
 from lakeindex.options.types import WriteConfig
+from lakeindex.parquet.pages import open_pages
 from lakeindex.showing.json_result import TableResult
 from lakeindex.storage import Storage, remove_empty_folders, sync_folders
 from lakeindex.table.handle import Table
@@ -274,7 +275,7 @@ class _Repair:
         if lost:
             told = kept.read(LOST_KEYS)  # of a repair that was cut short
             if told is not None:
-                before = pq.read_table(pa.BufferReader(told))
+                before = open_pages(pa.BufferReader(told)).read()
                 lost = list(dict.fromkeys([*zip(*before.to_pydict().values(), strict=True), *lost]))
             sink = pa.BufferOutputStream()
             columns = [pa.array(one, pa.string()) for one in zip(*lost, strict=True)]
