@@ -14,7 +14,13 @@ from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format import instants
 from lakeindex.model import Instant, InstantState
 from lakeindex.operations.consistent_read import read_consistently
-from lakeindex.operations.rows.time_travel import LaterWrites, check_reaches_back, history_range, point_of
+from lakeindex.operations.rows.time_travel import (
+    LaterWrites,
+    check_reaches_back,
+    cleaned_since,
+    history_range,
+    point_of,
+)
 from lakeindex.operations.written_slices import live_slices, missing_slices, read_commits
 from lakeindex.table.handle import Table
 from lakeindex.timeline.timeline import Timeline
@@ -81,7 +87,7 @@ def named_point(table: Table, timeline: Timeline, text: str, name: str) -> str:
     """
     point = point_of(table, timeline, text, name)
     try:
-        check_reaches_back(table, timeline, text, point, name)
+        check_reaches_back(table, timeline, text, point, name, completed_by=end_of(timeline, point))
     except UsageError as error:
         raise _too_early(table, timeline, name, text, error.message) from None
     return point
@@ -98,10 +104,10 @@ def state_at(table: Table, timeline: Timeline, point: str, name: str) -> Snapsho
         TableCorruptError: a committed file is missing.
     """
     found = _state(table, timeline, point)
-    missing = _missing(table, found)
+    missing = _missing(table, timeline, found, point)
     if missing is None:
         return found
-    if any(one.action == instants.CLEAN for one in timeline.completed):
+    if any(one.action == instants.CLEAN for one in timeline.instants):
         raise _too_early(
             table, timeline, name, point, f"{name} cannot be {point}: {missing} of that time was cleaned away"
         )
@@ -134,16 +140,16 @@ def _pending(one: Instant) -> Instant:
     return replace(one, state=InstantState.INFLIGHT, completion_time=None)
 
 
-def _missing(table: Table, found: Snapshot) -> str | None:
-    """A committed file of a state that is not there; None if none is missing."""
+def _missing(table: Table, timeline: Timeline, found: Snapshot, point: str) -> str | None:
+    """What of a state is not there any more; None if nothing is missing."""
     missing = missing_slices(found, live_slices(read_commits(table, found.timeline)))
-    return missing[0].file.path if missing else None
+    return missing[0].file.path if missing else cleaned_since(table, found, timeline, point)
 
 
 def _too_early(table: Table, timeline: Timeline, name: str, text: str, message: str) -> UsageError:
+    times = (one.time for one in timeline.completed_writes)
     earliest = next(
-        (one.time for one in timeline.completed_writes if _missing(table, _state(table, timeline, one.time)) is None),
-        None,
+        (one for one in times if _missing(table, timeline, _state(table, timeline, one), one) is None), None
     )
     hint = history_range(timeline) if earliest is None else f"the earliest instant that {name} can be is {earliest}"
     return UsageError(message, culprit=text, hint=hint)

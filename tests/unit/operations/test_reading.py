@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from lakeindex.errors import OptionError, StorageError, TableCorruptError, Table
 from lakeindex.operations.rows.request import ScanRequest
 from lakeindex.operations.rows.scan import write_rows
 from lakeindex.write.types.avro_schema import META_COLUMNS
+from tests.builders import Row, batch_of, make_table
 from tests.unit.operations.tables import flip, live_files, read_rows, relative
 from tests.vectors_support import commit_instants, expected_rows, table_names, unpack_table
 
@@ -101,6 +103,36 @@ def test_a_time_whose_files_were_cleaned_away_is_refused(tmp_path: Path):
     with pytest.raises(UsageError, match=r"cleaned away|archived"):
         read_rows(str(table), as_of=commits[0])
     assert read_rows(str(table), as_of=commits[-1]).num_rows == read_rows(str(table)).num_rows
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_time_is_refused_whose_files_are_of_archived_commits_and_were_cleaned_away(tmp_path: Path, is_replaced: bool):
+    """No commit of the timeline up to then names what is gone; the later one that took its place does."""
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of([Row("a", "x", 1, "v"), Row("b", "y", 1, "v")]))
+    then = str(table.upsert(batch_of([Row("c", "z", 1, "v")])).instant)
+    if is_replaced:
+        table.delete_partitions(["x"])
+    else:
+        table.upsert(batch_of([Row("a", "x", 2, "v")]))
+    for ts in (2, 3):
+        table.upsert(batch_of([Row("c", "z", ts, "v")]))
+    table.archive(keep_commits=4, options={"hoodie.cleaner.commits.retained": "2"})
+    assert set(table.read(as_of=then, meta=False)["id"].to_pylist()) == {"a", "b", "c"}
+    assert len(table.changes(since=then).to_arrow()) == (3 if is_replaced else 4)
+    assert table.clean(keep_commits=2).files
+    reads: list[Callable[[], object]] = [
+        lambda: table.read(as_of=then, meta=False),
+        lambda: table.get(["a", "b"], as_of=then),
+        lambda: table.count(as_of=then),
+        lambda: table.changes(since=then).to_arrow(),
+    ]
+    for read in reads:
+        with pytest.raises(UsageError, match="cleaned away"):
+            read()
+    kept = sorted(one.instant for one in table.history() if one.instant > then)[1:]
+    for later in kept:
+        assert "b" in table.read(as_of=later, meta=False)["id"].to_pylist()
 
 
 def test_a_time_before_archived_commits_is_refused(tmp_path: Path):

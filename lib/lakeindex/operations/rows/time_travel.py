@@ -117,6 +117,8 @@ def past_table(table: Table, timeline: Timeline, as_of: str | None = None, since
     found = table.snapshot(until, timeline)
     commits = read_commits(table, then)
     _check_complete(found, commits, timeline, until)
+    if until is not None and (gone := cleaned_since(table, found, timeline, until)) is not None:
+        raise _cleaned_away(timeline, until, gone)
     return PastTable(table, found, commits, then, until, after, LaterWrites.than(timeline, after or ""))
 
 
@@ -175,16 +177,25 @@ def _local(point: str) -> str:
     return f"{moment:%Y%m%d%H%M%S}{moment.microsecond // 1000:03d}"
 
 
-def check_reaches_back(table: Table, timeline: Timeline, text: str, point: str, option: str = "--as-of") -> None:
+def check_reaches_back(
+    table: Table, timeline: Timeline, text: str, point: str, option: str = "--as-of", *, completed_by: str | None = None
+) -> None:
     """Refuse a time whose last commit was archived: nobody knows the files of then.
 
     Those of a savepointed commit are known: it stays on the timeline, and cleaning leaves its files alone.
 
+    Args:
+        completed_by: what was completed by this time counts, and not what has an instant up to the point.
+
     Raises:
         UsageError: it was.
     """
-    before = [one.time for one in timeline.completed_writes if not_after(one.time, point)]
-    if not timeline.completed_writes or (before and not _was_archived_after(timeline, before[-1], point)):
+    writes = timeline.completed_writes
+    if completed_by is None:
+        before = [one.time for one in writes if not_after(one.time, point)]
+    else:
+        before = [one.time for one in writes if not_after(one.completion_time or one.time, completed_by)]
+    if not writes or (before and not _was_archived_after(timeline, before[-1], point)):
         return
     if not before and not _is_archived(table):
         return
@@ -213,6 +224,23 @@ def _until(timeline: Timeline, point: str) -> Timeline:
     return Timeline.of(timeline.layout, files, timeline.storage)
 
 
+def cleaned_since(table: Table, then: Snapshot, now: Timeline, point: str) -> str | None:
+    """What a clean has taken out of a state of the past, by what later commits found there: the commit that wrote it
+    may be archived. None if nothing is missing.
+
+    Args:
+        now: the timeline, with all that came later.
+        point: the time of the state.
+    """
+    if all(one.action != instants.CLEAN or not_after(one.time, point) for one in now.instants):
+        return None
+    from lakeindex.commit.services.restore import missing_files  # not for reads of what no clean has touched
+
+    as_of, known = then.as_of, then.timeline.completed_write_times
+    later = [one for one in now.completed_writes if one.time not in known or not not_after(one.time, as_of or one.time)]
+    return next(missing_files(table, now, tuple(reversed(later)), then), None)
+
+
 def _check_complete(found: Snapshot, commits: Commits, timeline: Timeline, until: str | None) -> None:
     """A committed file that is gone must not let an older slice come back to life."""
     missing = missing_slices(found, live_slices(commits))
@@ -220,13 +248,17 @@ def _check_complete(found: Snapshot, commits: Commits, timeline: Timeline, until
         return
     path, at = missing[0].file.path, missing[0].instant.time
     if until is not None and any(one.action == instants.CLEAN and one.time > until for one in timeline.completed):
-        raise UsageError(
-            f"--as-of cannot be {until}: {path} of that time was cleaned away",
-            culprit=path,
-            hint=f"name a later time; {history_range(timeline)}",
-        )
+        raise _cleaned_away(timeline, until, path)
     raise TableCorruptError(
         f"base file {path} of the commit {at} is missing",
         culprit=path,
         hint="restore the file, or roll back the commit that wrote it; `lakeindex check` lists all that is wrong",
+    )
+
+
+def _cleaned_away(timeline: Timeline, until: str, what: str) -> UsageError:
+    return UsageError(
+        f"--as-of cannot be {until}: {what} of that time was cleaned away",
+        culprit=what,
+        hint=f"name a later time; {history_range(timeline)}",
     )
