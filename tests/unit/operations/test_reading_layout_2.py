@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakeindex.api.table import LakeTable
+from lakeindex.errors import UsageError
 from lakeindex.operations.rows import file_reader
 from tests.builders import Row, batch_of, make_table
 
@@ -65,3 +66,29 @@ def test_rows_of_one_file_are_told_apart_by_when_they_were_completed(
                 scan = table.scan(since=point, where=where, columns=columns)
                 assert set(scan.to_arrow()["id"].to_pylist()) == keys, (point, where)
                 assert scan.count() == len(keys)
+
+
+def test_a_write_that_was_completed_late_is_archived_with_what_was_completed_before_it(tmp_path: Path) -> None:
+    """By its instant alone it would be older than the third, and who has read up to the third would never get it."""
+    table, (_, second, third) = three_commits(tmp_path)
+    table.upsert(batch_of([Row("k3", "d3", 1, "v")]), options=APART)
+    done = table.archive(keep_commits=2, options={"hoodie.cleaner.commits.retained": "1"})
+    assert second[0] in str(done.held_by)
+    for point in third:
+        assert keys_since(table, point) == {"k1", "k3"}
+        assert table.changes(since=point).to_arrow()["id"].to_pylist() == ["k1", "k3"]
+    assert [one.instant for one in table.history()][-1] == second[0], "what was completed before both went"
+    assert table.archive(keep_commits=1, options={"hoodie.cleaner.commits.retained": "1"}).held_by is None
+    assert len(table.history()) == 1
+
+
+def test_a_point_before_the_end_of_all_writes_that_are_not_archived_is_none_of_a_feed(tmp_path: Path) -> None:
+    """An archived write that began before it may have been completed after it."""
+    table, _ = three_commits(tmp_path)
+    begun = str(table.upsert(batch_of([Row("k3", "d3", 1, "v")]), options=APART).instant)
+    table.archive(keep_commits=1, options={"hoodie.cleaner.commits.retained": "1"})
+    within = str(int(begun) + 1)
+    with pytest.raises(UsageError, match="were archived") as caught:
+        table.changes(since=within)
+    assert str(caught.value.hint).endswith(begun)
+    assert table.changes(since=begun).to_arrow().num_rows == 0

@@ -12,6 +12,8 @@ Hudi and we take every base file that is older than the timeline for a committed
   without it they would be live again. Cleaning removes them.
 * The newest completed clean stays: Hudi plans its next one from it.
 * Nothing that the newest compaction of the metadata table does not hold, if there is one.
+* A write stays that was completed after one that stays, where the timeline says when: readers go by completion, and of
+  what is archived they know the instant only.
 
 The timeline of the metadata table is archived in the same way, into its own archive; each timeline layout has an
 adapter that writes into one (:class:`LsmArchive`, :class:`LogArchive`). What is archived stands whole in a new file of
@@ -543,6 +545,8 @@ def plan_archiving(table: Table, keep_commits: int) -> ArchivingPlan:
     for time, what in (*_holds(snapshot(table.storage, timeline)), *_held_by_metadata(table, timeline)):
         if comparable(time) < comparable(limit):
             limit, held_by = time, what
+    while (late := _completed_late(timeline, limit)) is not None:
+        limit, held_by = late, held_by or f"{late}, which was completed after a newer write that stays"
     cleans = [one for one in timeline.completed if one.action == names.CLEAN]
     going = (
         one
@@ -568,6 +572,20 @@ def _holds(found: Snapshot) -> Iterator[tuple[str, str]]:
     if left:
         first = min(left, key=comparable)
         yield first, f"files that replacecommit {first} replaced: clean first"
+
+
+def _completed_late(timeline: Timeline, limit: str) -> str | None:
+    """The oldest write before a limit that was completed after one that stays; None if there is none.
+
+    What is archived counts by its instant: who has read up to the completion of the one that stays would miss it.
+    """
+    writes = [(one.time, one.completion_time) for one in timeline.completed_writes if one.completion_time is not None]
+    staying = (end for time, end in writes if comparable(time) >= comparable(limit))
+    first = min(staying, key=comparable, default=None)
+    if first is None:
+        return None
+    late = (one for one, end in writes if comparable(one) < comparable(limit) and comparable(end) > comparable(first))
+    return next(late, None)
 
 
 def _held_by_metadata(table: Table, timeline: Timeline) -> Iterator[tuple[str, str]]:
