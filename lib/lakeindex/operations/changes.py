@@ -1,10 +1,5 @@
 """The changes of a table between two points in time (``lakeindex changes``), and a feed of them as a batch of another
-table.
-
-The file slices of the file groups that differ are compared. Only keys and commit times are read for that, and only the
-keys that changed their file group are held. A row is unchanged if its ``_hoodie_commit_time`` is: nobody has written
-it since. So only the rows of a rewritten file that were written show, and rows that clustering or a rescale moved to
-other file groups do not.
+table. Which rows these are, :mod:`lakeindex.operations.changed_rows` finds.
 """
 
 from __future__ import annotations
@@ -13,7 +8,6 @@ import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -24,202 +18,31 @@ import pyarrow.parquet as pq
 
 from lakeindex.commit.ledger import find_batch
 from lakeindex.errors import InputError, ObjectNotFoundError, UsageError, first_line
-from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.instants import RESTORE, ROLLBACK, comparable
-from lakeindex.hashing.arrow import RowNumbers, plain_strings
-from lakeindex.model import BaseFile, Group, Instant
+from lakeindex.hashing.arrow import plain_strings
+from lakeindex.model import Group, Instant
+from lakeindex.operations.changed_rows import Change, ChangedRows, GroupPair, changed_groups, compared
 from lakeindex.operations.consistent_read import read_consistently, streamed
-from lakeindex.operations.rows.aligned_rows import aligned_batches, blamed, open_base_file, row_schema
+from lakeindex.operations.rows.aligned_rows import aligned_batches, open_base_file, row_schema
 from lakeindex.operations.rows.out_file import check_out, put_file, row_writer
 from lakeindex.operations.rows.request import ScanRequest
 from lakeindex.operations.rows.time_travel import check_meta_columns
 from lakeindex.operations.table_states import end_of, named_point, newest_completed, state_at
 from lakeindex.options.parse import parse_options
-from lakeindex.parquet.pages import read_groups
 from lakeindex.pipeline import run_id_of
 from lakeindex.run.feeds import Applied, Feed, applied, check_follows, mark_applied
 from lakeindex.run.spec import RunSpec
 from lakeindex.run.summary import RunSummary
 from lakeindex.showing.json_result import TableResult
+from lakeindex.storage import in_parallel
 from lakeindex.storage.paths import absolute
-from lakeindex.storage.port import Storage
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.table.handle import Table
 from lakeindex.table.table_columns import table_schema
 from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
-from lakeindex.write.base_file import COMMIT_TIME, RECORD_KEY
+from lakeindex.write.base_file import COMMIT_TIME
 from lakeindex.write.types.avro_schema import CHANGE_TYPE, DELETE_MARK
-
-
-class Change(StrEnum):
-    """What happened to a row, in the words of Delta's change data feed."""
-
-    INSERT = "insert"
-    BEFORE = "update_preimage"
-    AFTER = "update_postimage"
-    DELETE = "delete"
-
-
-@dataclass(frozen=True)
-class ChangedRows:
-    """Rows of one file that are given out.
-
-    Attributes:
-        rows: their numbers in the file, ascending; None: all of them.
-        instants: of each the commit that did it; None: the one that wrote the row.
-    """
-
-    file: BaseFile
-    change: Change
-    rows: RowNumbers | None
-    instants: pa.Array | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class GroupPair:
-    """The slices of a file group in both states, where they differ.
-
-    Attributes:
-        old: the slice before; None if the group was not there.
-        new: the slice after; None if it is gone.
-        instant: the last commit that touched the group.
-    """
-
-    old: BaseFile | None
-    new: BaseFile | None
-    instant: str
-
-
-def changed_groups(before: Snapshot, after: Snapshot) -> tuple[GroupPair, ...]:
-    """File groups whose live slice is another one, by partition and file id."""
-    old: dict[Group, BaseFile] = {(one.partition_path, one.file_id): one for one in before.base_files_all()}
-    new: dict[Group, BaseFile] = {(one.partition_path, one.file_id): one for one in after.base_files_all()}
-    newest = after.instant_time or ""
-    found = []
-    for group in sorted(old.keys() | new.keys()):
-        was, now = old.get(group), new.get(group)
-        if was is None or now is None or was.path != now.path:
-            instant = now.instant_time if now is not None else after.replaced.get(group, newest)
-            found.append(GroupPair(was, now, instant))
-    return tuple(found)
-
-
-@dataclass
-class _Side:
-    """Rows that are in one state only, as far as their file groups tell."""
-
-    keys: list[pa.Array] = field(default_factory=list)
-    times: list[pa.Array] = field(default_factory=list)
-    places: list[tuple[int, RowNumbers]] = field(default_factory=list)
-
-    def add(self, number: int, stored: pa.Table, rows: RowNumbers, partition: str | None) -> None:
-        if len(rows):
-            chosen = stored.take(pa.array(rows))
-            keys = plain_strings(chosen.column(RECORD_KEY)).cast(pa.string())
-            if partition is not None:
-                keys = pc.binary_join_element_wise(pa.scalar(f"{len(partition)}:{partition}"), keys, "")
-            self.keys.append(keys)
-            self.times.append(plain_strings(chosen.column(COMMIT_TIME)).cast(pa.string()))
-            self.places.append((number, rows))
-
-    def joined(self) -> tuple[pa.Array, pa.Array, RowNumbers, RowNumbers]:
-        """Keys, commit times, numbers of the pairs, rows in the files."""
-        none = pa.array([], pa.string())
-        pairs = [np.full(len(rows), number, np.int64) for number, rows in self.places]
-        rows = [rows for _, rows in self.places]
-        start = np.zeros(0, np.int64)
-        return (
-            pa.concat_arrays([none, *self.keys]),
-            pa.concat_arrays([none, *self.times]),
-            np.concatenate([start, *pairs]),
-            np.concatenate([start, *rows]),
-        )
-
-
-def compared(storage: Storage, pairs: Sequence[GroupPair], *, across_partitions: bool) -> list[ChangedRows]:
-    """What happened to the rows of these file groups: for each key at most one change.
-
-    Args:
-        across_partitions: a key is unique in the whole table, so that a row may move to another partition.
-
-    Raises:
-        TableCorruptError: a file is missing or cannot be read.
-    """
-    if all(pair.old is None for pair in pairs):
-        return [ChangedRows(pair.new, Change.INSERT, None) for pair in pairs if pair.new is not None]
-    before, after = _Side(), _Side()
-    found: list[ChangedRows] = []
-    for number, pair in enumerate(pairs):
-        old, new = _keys_of(storage, pair.old), _keys_of(storage, pair.new)
-        place = pc.index_in(new.column(RECORD_KEY).combine_chunks(), value_set=old.column(RECORD_KEY).combine_chunks())
-        is_there = place.is_valid().to_numpy(zero_copy_only=False)
-        here = np.flatnonzero(is_there)
-        there = place.drop_null().to_numpy().astype(np.int64)
-        times = new.column(COMMIT_TIME).combine_chunks().take(pa.array(here))
-        is_other = pc.not_equal(times, old.column(COMMIT_TIME).combine_chunks().take(pa.array(there)))
-        written = is_other.to_numpy(zero_copy_only=False).astype(np.bool_)
-        found += _updates(pair.old, there[written], pair.new, here[written], times.filter(is_other))
-        lone = None if across_partitions else (pair.new or pair.old)
-        partition = None if lone is None else lone.partition_path
-        gone = np.setdiff1d(np.arange(old.num_rows, dtype=np.int64), there)
-        before.add(number, old, gone, partition)
-        after.add(number, new, np.flatnonzero(~is_there), partition)
-    return found + list(_across(pairs, before, after))
-
-
-def _across(pairs: Sequence[GroupPair], before: _Side, after: _Side) -> Iterator[ChangedRows]:
-    """Rows that left their file group or came into it: moved, deleted, inserted, or only put elsewhere."""
-    old_keys, old_times, old_pairs, old_rows = before.joined()
-    new_keys, new_times, new_pairs, new_rows = after.joined()
-    place = pc.index_in(new_keys, value_set=old_keys)
-    is_there = place.is_valid().to_numpy(zero_copy_only=False)
-    there = place.drop_null().to_numpy().astype(np.int64)
-    here = np.flatnonzero(is_there)
-    times = new_times.take(pa.array(here))
-    is_other = pc.not_equal(times, old_times.take(pa.array(there))).to_numpy(zero_copy_only=False).astype(np.bool_)
-    moved_old, moved_new, moved_times = there[is_other], here[is_other], times.filter(pa.array(is_other))
-    deleted = np.setdiff1d(np.arange(len(old_keys), dtype=np.int64), there)
-    inserted = np.flatnonzero(~is_there)
-    for number, pair in enumerate(pairs):
-        if pair.old is not None:
-            mine = old_pairs[deleted] == number
-            rows = np.sort(old_rows[deleted][mine])
-            if len(rows):
-                yield ChangedRows(pair.old, Change.DELETE, rows, pa.array([pair.instant] * len(rows), pa.string()))
-            mine = old_pairs[moved_old] == number
-            if mine.any():
-                yield _sorted(pair.old, Change.BEFORE, old_rows[moved_old][mine], moved_times.filter(pa.array(mine)))
-        if pair.new is not None:
-            for change, chosen in ((Change.AFTER, moved_new), (Change.INSERT, inserted)):
-                rows = np.sort(new_rows[chosen][new_pairs[chosen] == number])
-                if len(rows):
-                    yield ChangedRows(pair.new, change, rows)
-
-
-def _updates(
-    old: BaseFile | None, old_rows: RowNumbers, new: BaseFile | None, new_rows: RowNumbers, times: pa.Array
-) -> list[ChangedRows]:
-    if old is None or new is None or not len(new_rows):
-        return []
-    return [_sorted(old, Change.BEFORE, old_rows, times), ChangedRows(new, Change.AFTER, new_rows)]
-
-
-def _sorted(file: BaseFile, change: Change, rows: RowNumbers, instants: pa.Array) -> ChangedRows:
-    order = np.argsort(rows, kind="stable")
-    return ChangedRows(file, change, rows[order], instants.take(pa.array(order)))
-
-
-def _keys_of(storage: Storage, file: BaseFile | None) -> pa.Table:
-    """Key and commit time of every row; no rows of a file that is not there."""
-    names = [RECORD_KEY, COMMIT_TIME]
-    if file is None:
-        return pa.table({name: pa.array([], pa.string()) for name in names})
-    source = open_base_file(storage, file)
-    with blamed(file):
-        read = read_groups(source, range(source.num_row_groups), names)
-    return pa.table({name: plain_strings(read.column(name)).cast(pa.string()) for name in names})
-
 
 _T = TypeVar("_T")
 
@@ -251,6 +74,7 @@ class ChangesPlan:
 
     Attributes:
         timeline: as it was listed.
+        kept: groups with rows of keys that went out of others (:attr:`CommitMetadata.kept`).
         across_partitions: a row may have moved to another partition.
     """
 
@@ -259,6 +83,7 @@ class ChangesPlan:
     rows: pa.Schema
     schema: pa.Schema
     pairs: tuple[GroupPair, ...]
+    kept: frozenset[Group]
     across_partitions: bool
 
 
@@ -395,10 +220,13 @@ def _plan(table: Table, timeline: Timeline, request: ChangesRequest, source: str
     )
     chosen = ScanRequest(columns=request.columns, meta=request.meta).chosen(rows)
     pairs: tuple[GroupPair, ...]
+    kept = frozenset[Group]()
     if request.since is None:
         pairs = tuple(GroupPair(None, one, one.instant_time) for one in after.base_files_all())
     else:
-        pairs = changed_groups(state_at(table, timeline, request.since, "since"), after)
+        before = state_at(table, timeline, request.since, "since")
+        kept = _kept_since(before.timeline, after.timeline)
+        pairs = changed_groups(before, after, kept)
     index = table.index(timeline)
     given = pa.schema([*chosen, pa.field(CHANGE_TYPE, pa.string()), pa.field(COMMIT_INSTANT, pa.string())])
     if until is not None:
@@ -411,8 +239,19 @@ def _plan(table: Table, timeline: Timeline, request: ChangesRequest, source: str
         pa.schema([*chosen, *extra]),
         given,
         pairs,
+        kept,
         index is not None and index.is_global,
     )
+
+
+def _kept_since(before: Timeline, after: Timeline) -> frozenset[Group]:
+    """Groups that keep rows of keys which a commit in between took out of others."""
+    storage, known = after.storage, before.completed_write_times
+    new = [one for one in after.completed_writes if one.time not in known]
+    if storage is None:
+        return frozenset()
+    read = in_parallel(storage.uri, lambda one: after.commit_metadata(storage, one), new)
+    return frozenset(group for one in read for group in one.kept)
 
 
 def stream_changes(uri: str, request: ChangesRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
@@ -467,7 +306,7 @@ def _write_all(plan: ChangesPlan, out: str, path: Path, counts: Counter[str]) ->
 
 def batches_of(plan: ChangesPlan) -> Iterator[pa.RecordBatch]:
     """The changes of a plan. Raises: TableCorruptError: a file is missing or cannot be read."""
-    for changed in compared(plan.table.storage, plan.pairs, across_partitions=plan.across_partitions):
+    for changed in compared(plan.table.storage, plan.pairs, plan.kept, across_partitions=plan.across_partitions):
         yield from _rows_of(plan, changed)
 
 

@@ -256,3 +256,70 @@ def test_the_write_that_was_completed_last_is_the_newest():
         done = [Instant(time, "commit", InstantState.COMPLETED, end) for time, end in ends.items()]
         assert newest_completed(Timeline.of(TimelineLayout(), done)) == newest
     assert newest_completed(Timeline.of(TimelineLayout(), [])) is None
+
+
+def stored(table: LakeTable) -> list[tuple[object, ...]]:
+    return sorted((row["day"], row["id"], row["ts"]) for row in table.read(meta=False).to_pylist())
+
+
+def doubled(folder: Path, *, within: bool = False) -> tuple[LakeTable, LakeTable, str]:
+    """``a`` twice in x, in one commit or in one file group each; a copy of the table by its feed, and the point of it."""
+    table, copy = make_table(folder / "t"), make_table(folder / "copy")
+    first = [Row("b", "x", 1, "x")] if within else [Row("a", "x", 1, "x"), Row("b", "x", 1, "x")]
+    table.upsert(batch_of(first))
+    again = [Row("a", "x", 5, "y")]
+    inserted(
+        table, [Row("a", "x", 1, "x"), *again, Row("c", "x", 1, "x")] if within else [*again, Row("c", "x", 1, "x")]
+    )
+    copy.apply(table.changes())
+    assert stored(copy) == [("x", "a", 5), ("x", "b", 1), ("x", "c", 1)]
+    return table, copy, table.history()[0].instant
+
+
+def test_a_key_that_is_stored_twice_is_not_gone_when_another_row_of_its_file_changes(tmp_path: Path):
+    table, copy, since = doubled(tmp_path, within=True)
+    table.upsert(batch_of([Row("c", "x", 9, "z")]))
+    assert {row["id"] for row in rows(table, since=since)} == {"c"}
+    copy.apply(table.changes(since=since))
+    assert stored(copy) == [("x", "a", 5), ("x", "b", 1), ("x", "c", 9)]
+
+
+@pytest.mark.parametrize("within", [True, False])
+def test_a_key_that_is_stored_twice_has_what_is_left_when_one_copy_goes(tmp_path: Path, within: bool):
+    """In its file, or in a file group that the commit does not touch."""
+    table, copy, since = doubled(tmp_path, within=within)
+    table.repair_keys(keep="ordering", apply=True)
+    copy.apply(table.changes(since=since))
+    assert stored(copy) == stored(table)
+    table, copy, since = doubled(tmp_path / "oldest", within=within)
+    table.repair_keys(keep="oldest", apply=True)
+    assert {row["id"] for row in rows(table, since=since)} == {"a"}
+    copy.apply(table.changes(since=since))
+    assert stored(copy) == stored(table)
+
+
+def test_copies_of_a_key_that_move_are_no_changes(tmp_path: Path):
+    table, _, since = doubled(tmp_path)
+    assert table.cluster().files_before
+    assert rows(table, since=since) == []
+
+
+def test_keys_that_were_in_several_partitions_before_a_global_index(tmp_path: Path):
+    """Rows of one key that have moved to other files; the one that is left has not changed, and is not gone."""
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of([Row("k", "p1", 1, "x"), Row("j", "p1", 1, "x")]))
+    table.upsert(
+        batch_of([Row("k", "p2", 2, "y"), Row("i", "p1", 1, "x")]), options={"hoodie.parquet.small.file.limit": "0"}
+    )
+    table.upsert(batch_of([Row("h", "p2", 1, "x")]), options={"hoodie.parquet.small.file.limit": "0"})
+    since = table.history()[0].instant
+    assert table.cluster().files_before == 4
+    table.delete(batch_of([Row("k", "p1", 0, None)]).select(["id", "day"]))
+    table.index_migrate("GLOBAL_SIMPLE")
+    found = rows(table, since=since)
+    assert {row["id"] for row in found} == {"k"}
+    left = [
+        (row["day"], row["_change_type"]) for row in found if row["_change_type"] not in ("delete", "update_preimage")
+    ]
+    assert left in ([], [("p2", "update_postimage")])
+    assert ("p2", "delete") not in [(row["day"], row["_change_type"]) for row in found]
