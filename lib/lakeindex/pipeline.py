@@ -83,8 +83,6 @@ LOCATIONS: Final[dict[str, str]] = {
     "row_in_group": "int32",
     "fate": "int8",
 }
-KEPT_TABLE: Final = "kept"
-"""Where the rows are that stay of keys whose other copies go; rows of an index's delta."""
 INSERTS: Final[dict[str, str]] = {
     "chunk": "int32",
     "partition": "string",

@@ -22,10 +22,9 @@ from lakeindex.errors import OptionError
 from lakeindex.files.key_columns import StoredColumns
 from lakeindex.hashing.arrow import one_array
 from lakeindex.index.fate import Fate
-from lakeindex.index.locations.stored_index import DELTA_SCHEMA, Change
 from lakeindex.model import BaseFile
 from lakeindex.operations.check_base_files import hashes_of, read_keys, repeated_hashes, rows_with, save_hashes
-from lakeindex.pipeline import FOUND, KEPT_TABLE, LOCATIONS, Stage
+from lakeindex.pipeline import FOUND, LOCATIONS, Stage
 from lakeindex.run import row_pieces
 from lakeindex.run.checkpoints import LookedUp, arrow_schema, columns_of
 from lakeindex.run.chunks import chunk_keys, chunks_of
@@ -172,7 +171,7 @@ class DoubledKeys:
         folder, verified = run_folder(spec), found.verified
         located = folder.read_all(verified, "locations", arrow_schema(LOCATIONS)).combine_chunks()
         files = read_files(folder, found.lookup.parts("files")[0])
-        chunk, row, file = (located.column(name).to_numpy().astype(np.int64) for name in ("chunk", "row", "file"))
+        chunk, row = (located.column(name).to_numpy().astype(np.int64) for name in ("chunk", "row"))
         order = self._by_choice(spec, facts, files, located)
         codes = (chunk << 32 | row)[order]
         first = np.flatnonzero(np.concatenate(([True], codes[1:] != codes[:-1]))) if len(codes) else order
@@ -186,11 +185,9 @@ class DoubledKeys:
         attempt = folder.new_attempt(Stage.VERIFY_KEYS)
         lines = columns_of(count_lines(located, 0), len(FOUND))
         counts = [pa.array(c, f.type) for c, f in zip(lines, arrow_schema(FOUND), strict=True)]
-        kept = _kept_rows(self._keys(spec, found, chunk[stays], row[stays]), [files[n].file for n in file[stays]])
         tables = {
             "locations": (folder.write_table(f"{attempt}/locations.parquet", located),),
             "found": (folder.write_table(f"{attempt}/found.parquet", pa.table(counts, schema=arrow_schema(FOUND))),),
-            KEPT_TABLE: (folder.write_table(f"{attempt}/kept.parquet", kept),),
         }
         return replace(found, verified=replace(verified, tables=tables))
 
@@ -246,17 +243,6 @@ class DoubledKeys:
             keys.append(chunk_keys(folder, chunks[number]).take(pa.array(row[mine])).cast(pa.string()))
             back.append(mine)
         return pa.concat_arrays(keys).take(pa.array(np.argsort(np.concatenate(back), kind="stable")))
-
-
-def _kept_rows(keys: pa.Array, files: Sequence[BaseFile]) -> pa.Table:
-    """Where keys are from now on, as rows of an index's delta."""
-    columns = [
-        keys,
-        pa.array([file.partition_path for file in files], pa.string()),
-        pa.array([file.file_id for file in files], pa.string()),
-        pa.array(np.full(len(files), Change.MOVE, np.int8)),
-    ]
-    return pa.table(columns, schema=DELTA_SCHEMA)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,33 @@ def test_a_delete_takes_every_copy_in_every_partition_under_a_global_index(tmp_p
     assert table.check().ok
 
 
+@pytest.mark.parametrize("index", ["RECORD_LEVEL_INDEX", "RECORD_INDEX", "INMEMORY", "BLOOM"])
+def test_a_copy_that_a_condition_leaves_is_found_by_the_next_batch(tmp_path: Path, index: str):
+    """In the file in which another copy goes, and in a file that is not written. Of ``b``, too, whose both copies go."""
+    for within in (True, False):
+        table = make_table(tmp_path / f"t{within}", hoodie__index__type=index)
+        table.upsert(batch_of([Row("a", "x", 1, "1"), Row("b", "x", 1, "1"), Row("d", "x", 1, "1")]))
+        file = Table.open(open_storage(table.uri)).snapshot().base_files("x")[0]
+        inserted(table, [Row("a", "x", 5, "5"), Row("b", "x", 1, "1")], into=file.file_id if within else None)
+        gone = table.upsert(
+            batch_of([Row("a", "x", 9, ""), Row("b", "x", 9, "")]), delete_if="old.v = '1'", update_if="FALSE"
+        )
+        assert (gone.deletes, gone.copies) == (2, 1)
+        again = table.upsert(batch_of([Row("a", "x", 10, "n"), Row("b", "x", 10, "n")]))
+        assert (again.inserts, again.updates) == (1, 1)
+        assert stored(table) == [("x", "a", 10), ("x", "b", 10), ("x", "d", 1)]
+
+
+def test_a_copy_that_a_condition_leaves_stays_in_the_record_index_of_the_metadata_table(tmp_path: Path):
+    table = make_table(tmp_path / "t", hoodie__index__type="GLOBAL_BLOOM")
+    table.upsert(batch_of([Row("a", "x", 1, "1"), Row("b", "x", 1, "1")]))
+    table.metadata_build(partitions=["record_index"])
+    inserted(table, [Row("a", "x", 5, "5")])
+    table.upsert(batch_of([Row("a", "x", 9, "")]), delete_if="old.v = '1'", update_if="FALSE")
+    assert stored(table) == [("x", "a", 5), ("x", "b", 1)]
+    assert table.metadata_verify().ok
+
+
 def test_conditions_are_asked_of_each_copy_and_counted_once_a_row(tmp_path: Path):
     """Of ``a`` one copy is left by the condition and the others are later; of ``b`` the condition leaves both."""
     table = doubled(tmp_path / "t", "BLOOM", within=False)

@@ -296,6 +296,10 @@ def test_a_key_that_is_stored_twice_has_what_is_left_when_one_copy_goes(tmp_path
     assert {row["id"] for row in rows(table, since=since)} == {"a"}
     copy.apply(table.changes(since=since))
     assert stored(copy) == stored(table)
+    table, copy, since = doubled(tmp_path / "condition", within=within)
+    table.upsert(batch_of([Row("a", "x", 9, "")]), delete_if="old.v = 'y'", update_if="FALSE")
+    copy.apply(table.changes(since=since))
+    assert stored(copy) == stored(table) == [("x", "a", 1), ("x", "b", 1), ("x", "c", 1)]
 
 
 def test_copies_of_a_key_that_move_are_no_changes(tmp_path: Path):

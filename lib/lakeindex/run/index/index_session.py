@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.key_columns import read_record_keys
 from lakeindex.index.locations.change_log import ChangeLog, CoveredFile, Delta
+from lakeindex.index.locations.record_shards import scope_of
 from lakeindex.index.locations.store_context import Completed, LogView, StoreContext
 from lakeindex.index.locations.stored_index import DELTA_SCHEMA, Change
 from lakeindex.index.registry import stored_index_for
@@ -99,7 +100,7 @@ def put_delta(task: DeltaTask) -> Delta:
     folder = run_folder(task.spec)
     parts = [folder.read_table(part) for part in task.parts]
     gone = [pc.is_in(part.column("change"), value_set=_GONE) for part in parts]
-    table = joined(parts)
+    table = joined(parts, by_partition=not task.facts.is_global)
     change = table.column("change")
     delta = replace(
         task.delta,
@@ -113,14 +114,25 @@ def put_delta(task: DeltaTask) -> Delta:
     return delta
 
 
-def joined(parts: Sequence[pa.Table]) -> pa.Table:
+def joined(parts: Sequence[pa.Table], *, by_partition: bool) -> pa.Table:
     """Parts of a commit's delta as one, sorted by key: the two halves of a move, its removal here and its insert there,
     are one row. Of a key of which one row stays, only where that is.
+
+    Args:
+        by_partition: a key is another one in each partition.
     """
     table = pa.concat_tables([p.cast(DELTA_SCHEMA) for p in parts]) if parts else DELTA_SCHEMA.empty_table()
     change = table.column("change")
     away = pc.and_(pc.equal(change, int(Change.MOVE)), pc.is_null(table.column("file_id")))
     moved = table.column("key").filter(away)
+    stays = table.filter(pc.and_(pc.equal(change, int(Change.MOVE)), pc.is_valid(table.column("file_id"))))
+    if stays.num_rows:
+        known = scope_of(stays, by_partition=by_partition)
+        goes = pc.and_(
+            pc.equal(change, int(Change.DELETE)), pc.is_in(scope_of(table, by_partition=by_partition), value_set=known)
+        )
+        table, away = table.filter(pc.invert(goes)), away.filter(pc.invert(goes))
+        change = table.column("change")
     table = table.filter(pc.invert(pc.or_(away, pc.equal(change, int(Change.COPY)))))
     if len(moved):
         arrived = pc.is_in(table.column("key"), value_set=pa.chunked_array(moved).combine_chunks())

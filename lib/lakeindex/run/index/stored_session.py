@@ -86,7 +86,8 @@ class InProcessSession(IndexSession):
         store = self._store(self._context(NOTHING_COMPLETED, LogView("")))
         covered = store.coverage()  # what was looked up in another way is not known here, and read by the next look-up
         followed = [one for one in written if one.replaces is None or _is_known(covered, one)]
-        store.enter(joined([folder.read_table(part) for part in parts]), followed)
+        by_partition = not self._facts.is_global
+        store.enter(joined([folder.read_table(part) for part in parts], by_partition=by_partition), followed)
 
     def _store(self, context: StoreContext) -> VolatileStore:
         store = self._index.open(context)

@@ -26,9 +26,11 @@ from lakeindex.parquet.stamps import digest_in
 from lakeindex.pipeline import STAGED_KEY, WRITTEN, Stage
 from lakeindex.run.checkpoints import Manifest, Part, RunFolder, table_of
 from lakeindex.run.chunks import Chunk, StagedRows, chunk_columns, read_together, unpack_rows_of
+from lakeindex.run.lookup_files import LookupFile
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.run.summary import RunSummary, StageSummary
 from lakeindex.showing.text import human_bytes
+from lakeindex.stages.merge_write.tags import KEPT
 from lakeindex.storage import Storage, is_local_disk
 from lakeindex.storage.storage_file import StoredBytes
 from lakeindex.tasks.memory_bound import TOGETHER_BYTES, current_share
@@ -384,6 +386,19 @@ def _leaving(old: BaseFile, rows: StagedRows, fate: np.ndarray) -> pa.Table:
     )
     columns = [keys, pa.repeat(old.partition_path, len(keys)), pa.nulls(len(keys), pa.string()), pa.array(change)]
     return pa.table([c.cast(f.type) for c, f in zip(columns, DELTA_SCHEMA, strict=True)], schema=DELTA_SCHEMA)
+
+
+def kept_rows(several: Sequence[pa.Table], files: Sequence[LookupFile]) -> pa.Table:
+    """Where keys are from now on of which copies go, as rows of an index's delta."""
+    found = pa.concat_tables([KEPT.empty_table(), *several])
+    there = [files[number].file for number in found.column("file").to_pylist()]
+    columns = [
+        found.column("key"),
+        pa.array([file.partition_path for file in there], pa.string()),
+        pa.array([file.file_id for file in there], pa.string()),
+        pa.array(np.full(len(there), Change.MOVE, np.int8)),
+    ]
+    return pa.table(columns, schema=DELTA_SCHEMA)
 
 
 def _inserts(task: WriteTask, lists: Lists) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ since the snapshot are looked at, range and filter first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -37,7 +37,7 @@ from lakeindex.run.chunks import Chunk, chunk_columns, chunk_keys, unpack_rows_o
 from lakeindex.run.lookup_files import LookupFile, read_files
 from lakeindex.run.replaced import Replaced, replaced_by
 from lakeindex.run.spec import BoundTable, RunSpec, TableFacts, run_folder
-from lakeindex.stages.merge_write.file_slices import PlacedRows
+from lakeindex.stages.merge_write.file_slices import PlacedRows, kept_rows
 from lakeindex.stages.merge_write.tags import FoundLine, NewRows, Tags, found_lines, tag_batch, write_bad_rows
 from lakeindex.tasks.runner import Runner, pack, run_tasks
 from lakeindex.tasks.stores import storage_at
@@ -496,6 +496,7 @@ class PlannedMerge:
         replaced: what the operation takes out of the table as a whole.
         counted: rows of that.
         in_the_way: rows that are to be inserted and are stored.
+        kept: where copies of keys stay of which others go: rows of an index's delta.
     """
 
     files: list[LookupFile]
@@ -505,6 +506,7 @@ class PlannedMerge:
     replaced: Replaced
     counted: RowCount
     in_the_way: StoredRows
+    kept: pa.Table = field(repr=False)
 
 
 def plan_merge(
@@ -542,7 +544,8 @@ def plan_merge(
     plan = make_plan(files, found, tags, replaced.left, spec.config, placing, record_bytes=size)
     refuse_clustered(snapshot, replaced.files, spec.config)
     counted = count_rows(storage_at(spec.table_uri), replaced.files)
-    return PlannedMerge(files, found, tags, plan, replaced, counted, in_the_way)
+    kept = kept_rows([folder.read_table(part) for part in tags.kept], files)
+    return PlannedMerge(files, found, tags, plan, replaced, counted, in_the_way, kept)
 
 
 def _cut(

@@ -33,10 +33,9 @@ from lakeindex.index.cost import FILTER_BYTES_A_ROW, FOOTER_TEXT, LookupLoad, co
 from lakeindex.index.cost_constants import CONSTANTS
 from lakeindex.index.fate import Fate
 from lakeindex.index.locations.change_log import CoveredFile
-from lakeindex.index.locations.stored_index import DELTA_SCHEMA
 from lakeindex.index.registry import index_for
 from lakeindex.model import BaseFile, IndexType
-from lakeindex.pipeline import KEPT_TABLE, STAGED_OP, STAGED_PARTITION, Stage
+from lakeindex.pipeline import STAGED_OP, STAGED_PARTITION, Stage
 from lakeindex.run.checkpoints import LookedUp, Manifest, OutOfDateError, Part, digest_of_text
 from lakeindex.run.chunks import Chunk, chunk_columns, chunks_of, rows_of_input, same_columns, without_repeated
 from lakeindex.run.feeds import mark_applied
@@ -414,7 +413,7 @@ class MergeAttempt:
         schema = schema_to_avro(self._facts.schema, self._facts.name)
         footers = footer_entry({one.file.path: one.footer for one in written})
         gone = ids_by_partition(merged.planned.replaced.files)
-        kept = run_folder(self._spec).read_all(self._looked_up.verified, KEPT_TABLE, DELTA_SCHEMA)
+        kept = merged.planned.kept
         groups = zip(*(kept.column(name).to_pylist() for name in ("partition", "file_id")), strict=True)
         extra = {SCHEMA_KEY: schema, **footers, **kept_entry(set(groups))}
         commit = CommitMetadata(stats, self._spec.operation, extra, replaced_file_ids=gone)
@@ -423,7 +422,9 @@ class MergeAttempt:
             CoveredFile(w.file.partition_path, w.file.file_id, w.file.name, w.rows, w.old.name if w.old else None)
             for w in written
         ]
-        deltas = [*(w.delta for w in written if w.delta is not None), *self._looked_up.verified.parts(KEPT_TABLE)]
+        deltas = [w.delta for w in written if w.delta is not None]
+        if kept.num_rows:
+            deltas.append(run_folder(self._spec).write_table(f"{self._attempt}/kept.parquet", kept))
         if self._spec.feed is not None and self._spec.feed.source:
             mark_applied(storage_at(self._spec.table_uri), self._spec.feed, self._session.instant)
         self._index.prepare(self._bound.snapshot, self._session.instant, covered, deltas)

@@ -4,7 +4,7 @@ deletes that find nothing; and rows that turn out bad only where they would be w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -103,6 +103,7 @@ def write_bad_rows(folder: RunFolder, path: str, rows: pa.Table, why: pa.Array) 
     return BadRows(table.num_rows, (folder.write_table(path, table),), example)
 
 
+KEPT: Final = pa.schema([("key", pa.string()), ("file", pa.int64())])
 _LOCATED: Final = ("chunk", "row", "fate", "file")
 _FILES_NAMED: Final = 5
 
@@ -195,6 +196,7 @@ class TagResult:
     inserts: int
     incomplete: BadRows = NO_BAD_ROWS
     copies: Copies = NO_COPIES
+    kept: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +210,7 @@ class Tags:
         unmet: keys that were nowhere and do not meet the condition of an insert.
         incomplete: rows that would be new, and lack a column that must not be null; they were set aside.
         copies: keys that are stored more than once.
+        kept: where copies of keys stay of which others go, tables of ``KEPT``.
     """
 
     new_rows: tuple[NewRows, ...]
@@ -216,6 +219,7 @@ class Tags:
     unmet: int
     incomplete: BadRows = NO_BAD_ROWS
     copies: Copies = NO_COPIES
+    kept: tuple[Part, ...] = ()
 
     def counted_in(self, summary: RunSummary, found: Sequence[FoundLine], set_aside: int) -> RunSummary:
         """``summary`` with the rows of the batch by fate; ``set_aside`` of those that were found are bad ones."""
@@ -283,6 +287,7 @@ def tag_batch(
         sum(r.unmet for r in results),
         BadRows.joined(r.incomplete for r in results),
         Copies.joined(r.copies for r in results),
+        tuple(part for r in results for part in r.kept),
     )
 
 
@@ -302,10 +307,12 @@ def tag_chunks(task: TagTask) -> TagResult:
     records: list[tuple[int, str, int, int, bytes | None]] = []
     incomplete: list[BadRows] = []
     copies: list[Copies] = []
+    kept: list[pa.Table] = []
     missing = unmet = inserts = 0
     for chunk in task.chunks:
         rows, fates, files = located.of(chunk.number)
         copies.append(_copies(folder, chunk, rows, fates, files))
+        kept += _kept(folder, chunk, rows, fates, files)
         is_delete = _deletes_of(folder, chunk)
         unfound = np.ones(chunk.rows, np.bool_)
         unfound[rows] = False
@@ -327,7 +334,8 @@ def tag_chunks(task: TagTask) -> TagResult:
     table = pa.table([pa.array(c, f.type) for c, f in zip(cells, schema, strict=True)], schema=schema)
     lines = tuple(r[:4] for r in records)
     part, bad_rows = folder.write_table(task.path, table), BadRows.joined(incomplete)
-    return TagResult(part, lines, missing, unmet, inserts, bad_rows, Copies.joined(copies))
+    stays = (folder.write_table(f"{task.path}-kept", pa.concat_tables(kept)),) if kept else ()
+    return TagResult(part, lines, missing, unmet, inserts, bad_rows, Copies.joined(copies), stays)
 
 
 def _inserted(task: TagTask, chunk: Chunk, asking: np.ndarray) -> np.ndarray:
@@ -389,6 +397,17 @@ def _copies(folder: RunFolder, chunk: Chunk, rows: np.ndarray, fates: np.ndarray
         len(refused),
         example,
     )
+
+
+def _kept(
+    folder: RunFolder, chunk: Chunk, rows: np.ndarray, fates: np.ndarray, files: np.ndarray
+) -> Iterator[pa.Table]:
+    """Keys of which a copy goes and another one stays, with the files in which they stay."""
+    goes = np.isin(fates, (Fate.DELETE, Fate.COPY))
+    stays = ~goes & np.isin(rows, rows[goes])
+    if stays.any():
+        keys = chunk_keys(folder, chunk).take(pa.array(rows[stays])).cast(pa.string())
+        yield pa.table([keys, pa.array(files[stays])], schema=KEPT)
 
 
 def _by_partition(facts: TableFacts, folder: RunFolder, chunk: Chunk, rows: np.ndarray) -> list[tuple[str, np.ndarray]]:
