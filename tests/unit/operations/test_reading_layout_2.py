@@ -92,3 +92,13 @@ def test_a_point_before_the_end_of_all_writes_that_are_not_archived_is_none_of_a
         table.changes(since=within)
     assert str(caught.value.hint).endswith(begun)
     assert table.changes(since=begun).to_arrow().num_rows == 0
+
+
+def test_who_reads_on_from_an_archived_write_gets_what_was_completed_after_it(tmp_path: Path) -> None:
+    table, (first, second, third) = three_commits(tmp_path)
+    table.upsert(batch_of([Row("k3", "d3", 1, "v")]), options=APART)
+    table.archive(keep_commits=1, options={"hoodie.cleaner.commits.retained": "1"})
+    assert len(table.history()) == 1
+    for points, keys in ((first, {"k1", "k2", "k3"}), (third, {"k1", "k3"}), (second, {"k3"})):
+        for point in points:
+            assert keys_since(table, point) == keys, point

@@ -48,13 +48,13 @@ class LaterWrites:
     """The writes after a point in time, exclusive: those that were completed after it, where the timeline says when
     writes were completed (Hudi 1.x counts so on tables of version 8 and later), else those with a greater instant.
 
-    A point that is the instant of a write stands for the completion of that write. Writes that are not on the timeline
-    any more count by their instant.
+    A point that is the instant of a write stands for the completion of that write. Archived writes count so, too, if
+    the point is before the end of every write of the timeline. Behind it none of them ended, as they are archived by
+    us, and they count by their instant.
 
     Attributes:
         point: the point in time, as an instant.
-        known: completed writes of the timeline that are on another side of it than their instant says:
-            whether each is after it.
+        known: completed writes that are on another side of it than their instant says: whether each is after it.
     """
 
     point: str
@@ -65,6 +65,9 @@ class LaterWrites:
         """The writes after a point in time."""
         ends = {one.time: one.completion_time or one.time for one in timeline.completed_writes}
         limit = ends.get(point, point)
+        if point and timeline.layout.has_completion_times and not any(not_after(end, limit) for end in ends.values()):
+            ends = {**timeline.archived.ends, **ends}
+            limit = ends.get(point, point)
         after = {time: not not_after(end, limit) for time, end in ends.items()}
         return LaterWrites(
             point, {time: is_after for time, is_after in after.items() if is_after is not_after(time, point)}
