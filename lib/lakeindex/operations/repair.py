@@ -283,9 +283,7 @@ class _Repair:
             kept.put(LOST_KEYS, sink.getvalue().to_pybytes())
         new = NewSlices(self.table.uri, self.runner, self.config, self.force, kept.uri)
         now, instant, notes = new.publish(damages, found.writes)
-        seen = tuple(
-            (damage, now.get((damage.file.partition_path, damage.file.file_id), had)) for damage, had in found.damages
-        )
+        seen = tuple((damage, now.get(damage.place, had)) for damage, had in found.damages)
         return replace(found, damages=seen), instant, notes
 
     def _build_metadata(self, kept: Kept) -> None:

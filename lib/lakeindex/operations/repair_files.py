@@ -141,6 +141,14 @@ class Damage:
     commits: Commits = field(repr=False)
 
     @property
+    def place(self) -> Place:
+        return self.file.partition_path, self.file.file_id
+
+    def excludes(self, partition: str) -> bool:
+        """Whether a key of it may not be in a partition, too."""
+        return self.is_global or partition == self.file.partition_path
+
+    @property
     def lost(self) -> bool:
         return self.live is None or self.live.path != self.file.path
 
@@ -221,15 +229,15 @@ def salvaged(uri: str, schema: pa.Schema, damages: Sequence[Damage], runner: Run
         StorageError: the store does not answer.
     """
     columns = row_schema(schema)
-    own = {_place(one): _kept(uri, one, columns) for one in damages}
-    older = [(one, *_stand_in(uri, one, columns)) for one in damages if not own[_place(one)][1]]
+    own = {one.place: _kept(uri, one, columns) for one in damages}
+    older = [(one, *_stand_in(uri, one, columns)) for one in damages if not own[one.place][1]]
     found = {place: Salvage(rows, rows.num_rows, None) for place, (rows, _) in own.items()}
     for damage, file, rows in sorted(older, key=lambda one: "" if one[1] is None else age_of(one[1]), reverse=True):
-        place = _place(damage)
+        place = damage.place
         others = [
             plain_strings(had.rows.column(RECORD_KEY))
             for other, had in found.items()
-            if other != place and (damage.is_global or other[0] == place[0])
+            if other != place and damage.excludes(other[0])
         ]
         kept = found[place].rows
         back = _not_elsewhere(uri, rows, kept, damage, others, runner)
@@ -284,6 +292,12 @@ def _held(task: _HeldTask) -> pa.Array:
     return keys.filter(pc.is_in(keys, task.keys))
 
 
+def _held_in(uri: str, files: Sequence[BaseFile], keys: pa.Array, runner: Runner) -> pa.ChunkedArray:
+    """Those of some keys that files hold."""
+    tasks = [_HeldTask(uri, file, keys) for file in files]
+    return pa.chunked_array(run_tasks(runner.nearby(), _held, tasks, "repair: keys"), pa.string())
+
+
 def _not_elsewhere(
     uri: str, rows: pa.Table, own: pa.Table, damage: Damage, others: Sequence[pa.Array], runner: Runner
 ) -> pa.Table:
@@ -295,11 +309,8 @@ def _not_elsewhere(
     if damage.said is not None:
         stays = pc.and_(stays, pc.is_in(keys, damage.said))
     asked = keys.filter(stays)
-    tasks = [_HeldTask(uri, file, asked) for file in damage.elsewhere]
-    held = pa.chunked_array(run_tasks(runner.nearby(), _held, tasks, "repair: keys"), pa.string()) if tasks else None
-    if held is not None and len(held):
-        stays = pc.and_(stays, pc.invert(pc.is_in(keys, held)))
-    return rows.filter(stays)
+    held = _held_in(uri, damage.elsewhere, asked, runner)
+    return rows.filter(pc.and_(stays, pc.invert(pc.is_in(keys, held))))
 
 
 def _refuse_doubled(
@@ -307,11 +318,10 @@ def _refuse_doubled(
 ) -> None:
     """As :data:`lakeindex.commit.guards.Recheck`: a key that comes back was committed elsewhere meanwhile."""
     for damage in damages:
-        had = found[_place(damage)]
+        had = found[damage.place]
         back = had.rows.slice(had.kept)
-        since = tuple(one for one in files if damage.is_global or one.partition_path == damage.file.partition_path)
-        alone = replace(damage, elsewhere=since, held=(), said=None)
-        if _not_elsewhere(uri, back, back.slice(0, 0), alone, (), runner).num_rows < back.num_rows:
+        since = [one for one in files if damage.excludes(one.partition_path)]
+        if len(_held_in(uri, since, plain_strings(back.column(RECORD_KEY)), runner)):
             raise WriteConflictError(
                 f"a key that comes back in the place of {damage.file.path} was committed by another writer meanwhile",
                 culprit=damage.file.path,
@@ -353,7 +363,7 @@ def _lost_writes(damage: Damage, older: BaseFile | None) -> Iterable[LostWrite]:
     since = "" if older is None else comparable(older.instant_time)
     for instant, metadata in damage.commits:
         for one in written_slices(instant, metadata):
-            if (one.file.partition_path, one.file.file_id) != _place(damage):
+            if (one.file.partition_path, one.file.file_id) != damage.place:
                 continue
             if since < comparable(instant.time) <= comparable(damage.file.instant_time):
                 stat, batch = one.stat, metadata.extra_metadata.get(BATCH_KEY)
@@ -401,11 +411,9 @@ class NewSlices:
                 seen = _with_later(damages, snapshot, known)
                 found = salvaged(self.uri, opened.facts.schema, seen, self.runner)
                 planned = [_planned(one, n, found) for n, one in enumerate(damages)]
-                digest = digest_of_text(
-                    asked, mover.columns, *(str(found[_place(one)].rows.num_rows) for one in damages)
-                )
+                digest = digest_of_text(asked, mover.columns, *(str(found[one.place].rows.num_rows) for one in damages))
                 plan = session.plan(planned, snapshot.instant_time, digest)
-                built = _built(mover, plan.files, [found[_place(one)] for one in damages])
+                built = _built(mover, plan.files, [found[one.place] for one in damages])
                 commit = _commit(opened.table, mover, damages, built, self.kept)
                 expected = [ExpectedFile(one.file.path, one.file.size_bytes, one.digest.rows) for one in built]
                 recheck = partial(_refuse_doubled, self.uri, damages, found, self.runner)
@@ -438,29 +446,22 @@ class NewSlices:
 def _with_later(damages: Sequence[Damage], snapshot: Snapshot, known: frozenset[str]) -> list[Damage]:
     """With the files in which keys may be that were committed since."""
     later = snapshot.timeline.completed_write_times - known
-    places = {_place(one) for one in damages}
+    places = {one.place for one in damages}
     files = [one for one in (snapshot.base_files_all() if later else ()) if one.instant_time in later]
     files = [one for one in files if (one.partition_path, one.file_id) not in places]
     return [
         replace(
             damage,
-            elsewhere=(
-                *damage.elsewhere,
-                *(one for one in files if damage.is_global or one.partition_path == damage.file.partition_path),
-            ),
+            elsewhere=(*damage.elsewhere, *(one for one in files if damage.excludes(one.partition_path))),
         )
         for damage in damages
     ]
 
 
-def _place(one: Damage) -> Place:
-    return one.file.partition_path, one.file.file_id
-
-
 def _planned(damage: Damage, number: int, found: Mapping[Place, Salvage]) -> PlannedFile:
-    rows = found[_place(damage)].rows.num_rows
+    rows = found[damage.place].rows.num_rows
     updates, inserts = (0, rows) if damage.live is None else (rows, 0)
-    return PlannedFile(*_place(damage), write_token(number, 0, 0), damage.live, updates, inserts)
+    return PlannedFile(*damage.place, write_token(number, 0, 0), damage.live, updates, inserts)
 
 
 def _built(mover: Mover, files: Sequence[BaseFile], salvages: Sequence[Salvage]) -> list[BuiltFile]:

@@ -161,7 +161,8 @@ def missing_files(
         commit = timeline.commit_metadata(table.storage, one)
         groups = _groups_of(commit)
         wanted |= dict.fromkeys(groups if whole else groups & wanted.keys(), one.time)
-        wanted = {group: time for group, time in wanted.items() if not whole or group not in commit.replaced()}
+        for group in commit.replaced() if whole else ():
+            wanted.pop(group, None)
     for (partition, file_id), previous in wanted.items():
         if previous == "":
             continue  # it was made by one of the writes

@@ -312,7 +312,8 @@ def tag_chunks(task: TagTask) -> TagResult:
     for chunk in task.chunks:
         rows, fates, files = located.of(chunk.number)
         copies.append(_copies(folder, chunk, rows, fates, files))
-        kept += _kept(folder, chunk, rows, fates, files)
+        if copies[-1] is not NO_COPIES:
+            kept += _kept(folder, chunk, rows, fates, files)
         is_delete = _deletes_of(folder, chunk)
         unfound = np.ones(chunk.rows, np.bool_)
         unfound[rows] = False
