@@ -262,7 +262,7 @@ class Findings:
 
     def _files(self) -> Iterator[Mend | Unmended]:
         """Lost and damaged files: the footer as it was, or a new slice of the file group."""
-        left: list[tuple[BaseFile, Violation]] = []
+        left: dict[Place, list[tuple[BaseFile, Violation]]] = {}
         held: dict[BaseFile, pa.Array] = {}  # keys of broken files that get no new slice
         asks_keys = MendKind.FILE in self._kinds and self._table.properties.populate_meta_fields
         for path, one in sorted(self._broken_files.items()):
@@ -281,14 +281,20 @@ class Findings:
                     held[file] = keys_left(self._table.uri, file)
                 yield Unmended(one.kind, path, one.message, why or "", one.hint)
             elif MendKind.FILE in self._kinds:
-                left.append((named, one))
-        places = [(file.partition_path, file.file_id) for file, _ in left]
-        said = self._said(places)
-        damages = [self._damage(file, frozenset(places), said, held) for file, _ in left]
+                left.setdefault((named.partition_path, named.file_id), []).append((named, one))
+        newest: list[tuple[BaseFile, Violation]] = []
+        for slices in left.values():  # a file group gets one new slice
+            *older, last = sorted(slices, key=lambda each: age_of(each[0]))
+            newest.append(last)
+            for file, one in older:
+                done = f"its file group gets a new slice, in the place of {last[0].path}"
+                yield Mend(MendKind.FILE, file.path, one.message, done)
+        said = self._said(list(left))
+        damages = [self._damage(file, left.keys(), said, held) for file, _ in newest]
         had = salvaged(self._table.uri, self._schema, damages, self._runner) if damages else {}
-        for place, damage, (file, one) in zip(places, damages, left, strict=True):
-            self._damages.append((damage, had[place]))
-            yield Mend(MendKind.FILE, file.path, one.message, in_words(described(damage, had[place])))
+        for damage, (file, one) in zip(damages, newest, strict=True):
+            self._damages.append((damage, had[damage.place]))
+            yield Mend(MendKind.FILE, file.path, one.message, in_words(described(damage, had[damage.place])))
 
     def _why_not(self, file: BaseFile) -> str | None:
         """Why the file group gets no new slice."""
@@ -328,7 +334,11 @@ class Findings:
             live,
             tuple(one for one in slices if age_of(one) < age_of(file)),
             tuple(elsewhere),
-            tuple(keys for one, keys in held.items() if is_global or one.partition_path == file.partition_path),
+            tuple(
+                keys
+                for one, keys in held.items()
+                if one.file_id != file.file_id and (is_global or one.partition_path == file.partition_path)
+            ),
             is_global,
             said.get(group),
             known.stat.num_writes if known is not None else counted or 0,

@@ -237,6 +237,30 @@ def test_of_several_broken_files_each_key_comes_back_once(tmp_path: Path) -> Non
             is_whole(table)
 
 
+def test_of_two_broken_slices_of_a_file_group_the_newest_gets_a_new_one(tmp_path: Path) -> None:
+    """Its file group is written once: of the slice before both, or of the older one, if that gets its footer again."""
+    for case, stands_in in (("page", 0), ("footer", 1)):
+        table = make_table(tmp_path / case / "t", hoodie__write__table__version="8")
+        slices = []
+        for turn in range(3):
+            table.upsert(batch_of([Row("a", "x", turn, str(turn)), Row("b", "x", turn, str(turn))]))
+            slices.append(live_of(table, "x"))
+        if case == "page":
+            spoil(slices[1], 0)
+        else:
+            data = bytearray(slices[1].read_bytes())
+            data[-60] ^= 16
+            slices[1].write_bytes(data)
+        slices[2].unlink()
+        done = table.repair(apply=True)
+        adds_up(done, table)
+        (file,) = done.files
+        assert (file.path, file.older, file.back) == (f"x/{slices[2].name}", f"x/{slices[stands_in].name}", 2), case
+        assert len(set(slices[0].parent.glob(f"*_{done.instant}.parquet"))) == 1
+        assert [row["ts"] for row in table.read(meta=False).to_pylist()] == [stands_in] * 2
+        is_whole(table)
+
+
 def test_the_newest_of_older_slices_stands_in_and_no_stray(tmp_path: Path) -> None:
     """A file of the same file group, of a commit that does not name it, is newer than that slice, and nobody's."""
     for version in ("6", "9"):
