@@ -9,10 +9,12 @@ from collections.abc import Callable
 import pytest
 
 from lakeindex.api.table import LakeTable
+from lakeindex.errors import InvariantError
 from lakeindex.run.summary import RunSummary
 from tests.builders import Row, batch_of, content_of
 from tests.hbase.conftest import Bench
-from tests.hbase.test_upserts import places
+from tests.hbase.test_upserts import assert_follows, places
+from tests.stored_indexes import clustered, inserted, unseen
 
 pytestmark = pytest.mark.hbase
 
@@ -82,3 +84,42 @@ def test_hbase_follows(bench: Bench, case: str) -> None:
     expected = dict.fromkeys(keys, ("z", 20, "20"))
     is_as_expected()
     assert table.check().ok
+
+
+@pytest.mark.parametrize("verify", ["true", "false"])
+def test_keys_that_another_writer_stores_more_than_once(bench: Bench, verify: str) -> None:
+    """Every copy is known, whichever of them go; a row says that there are several beside what Hudi reads of it."""
+    table, options = bench.table(), bench.options(lakeindex__hbase__verify__puts=verify)
+    table.upsert(batch_of([Row(key, "x", 1, "1") for key in "abcd"]), options=options)
+    first = bench.held()
+    inserted(table, [Row("a", "x", 3, "3"), Row("b", "x", 3, "3")])
+    inserted(table, [Row(key, "y", 5, "5") for key in "abc"])
+    gone = table.delete(batch_of([Row("b", "x", 0, None)]).select(["id", "day"]), options=options)
+    assert (gone.deletes, gone.copies) == (1, 2)
+    held = bench.held()
+    assert {key for key, row in held.items() if row.several} == {"a", "c"}
+    assert (held["d"], held["a"].partition) == (first["d"], "y")
+    with pytest.raises(InvariantError, match="key 'a' is stored 3 times"):
+        table.upsert(batch_of([Row("a", "x", 9, "9")]), options=options)
+    rows = batch_of([Row("a", "x", 9, ""), Row("c", "x", 9, "")])
+    table.upsert(rows, delete_if="old.v = '1'", update_if="FALSE", options=options)
+    assert {key for key, row in bench.held().items() if row.several} == {"a"}
+    with pytest.raises(InvariantError, match="key 'a' is stored 2 times"):
+        table.upsert(batch_of([Row("a", "x", 9, "9")]), options=options)
+    table.upsert(rows, delete_if="old.v = '3'", update_if="FALSE", options=options)
+    assert_follows(bench, table)
+    again = table.upsert(batch_of([Row(key, "y", 9, "9") for key in "abc"]), options=options)
+    assert (again.inserts, again.updates) == (1, 2)
+    assert len(content_of(table)) == 4
+    assert_follows(bench, table)
+
+
+def test_keys_that_another_writer_puts_elsewhere_have_one_place(bench: Bench) -> None:
+    table, options = bench.table(), bench.options()
+    table.upsert(batch_of([Row("a", "x", 1, "1"), Row("b", "x", 1, "1"), Row("c", "y", 1, "1")]), options=options)
+    unseen(table, "GLOBAL_SIMPLE", [Row("a", "y", 2, "2")], hoodie__simple__index__update__partition__path="true")
+    clustered(table, "x")
+    done = table.upsert(batch_of([Row(key, day, 3, "3") for key, day in ("ay", "bx", "cy")]), options=options)
+    assert done.updates == 3
+    assert not any(row.several for row in bench.held().values())
+    assert_follows(bench, table)

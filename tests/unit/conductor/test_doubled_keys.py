@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import InvariantError, OptionError
+from lakeindex.run.summary import RunSummary
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
+from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, make_table, rows_of
 from tests.golden import made_once
-from tests.stored_indexes import bound_to, inserted
+from tests.stored_indexes import bound_to, clustered, inserted, unseen
 
 FIRST = [Row(key, "x", 1, "1") for key in "abc"] + [Row("a", "y", 1, "1")]
 AGAIN = [Row("a", "x", 5, "5"), Row("a", "x", 3, "3"), Row("b", "x", 0, "0"), Row("n", "x", 1, "1")]
@@ -84,6 +87,76 @@ def test_a_copy_that_a_condition_leaves_is_found_by_the_next_batch(tmp_path: Pat
         again = table.upsert(batch_of([Row("a", "x", 10, "n"), Row("b", "x", 10, "n")]))
         assert (again.inserts, again.updates) == (1, 1)
         assert stored(table) == [("x", "a", 10), ("x", "b", 10), ("x", "d", 1)]
+
+
+def runner_of(index: str) -> LocalRunner:
+    if index != "STATE":
+        return LocalRunner(1)
+    if find_spec("pyspark.sql.streaming.tws_tester") is None:
+        pytest.skip("this PySpark has no keyed state of rows")
+    from tests.contract.state_tester import StateRunnerForTests
+
+    return StateRunnerForTests()
+
+
+@pytest.mark.parametrize("index", ["RECORD_LEVEL_INDEX", "RECORD_INDEX", "INMEMORY", "STATE"])
+def test_a_stored_index_knows_of_every_copy(tmp_path: Path, index: str):
+    """Those that another writer inserts, those of them that a condition leaves, and of these the last one."""
+    table, runner = make_table(tmp_path / "t", hoodie__index__type=index), runner_of(index)
+    table.upsert(batch_of([Row(key, "x", 1, "1") for key in "abcd"]), runner=runner)
+    inserted(table, [Row("a", "x", 3, "3"), Row("b", "x", 3, "3")])
+    inserted(table, [Row("a", "x", 5, "5"), Row("b", "x", 5, "5"), Row("c", "x", 5, "5")])
+    gone = table.delete(batch_of([Row("b", "x", 0, None)]).select(["id", "day"]), runner=runner)
+    assert (gone.deletes, gone.copies) == (1, 2)
+    with pytest.raises(InvariantError, match="key 'a' is stored 3 times"):
+        table.upsert(batch_of([Row("a", "x", 9, "9")]), runner=runner)
+    rows = batch_of([Row("a", "x", 9, ""), Row("c", "x", 9, "")])
+    gone = table.upsert(rows, delete_if="old.v = '1'", update_if="FALSE", runner=runner)
+    assert (gone.deletes, gone.copies) == (2, 0)
+    assert stored(table) == [("x", "a", 3), ("x", "a", 5), ("x", "c", 5), ("x", "d", 1)]
+    with pytest.raises(InvariantError, match="key 'a' is stored 2 times"):
+        table.upsert(batch_of([Row("a", "x", 9, "9")]), runner=runner)
+    table.upsert(rows, delete_if="old.v = '3'", update_if="FALSE", runner=runner)
+    again = table.upsert(batch_of([Row(key, "x", 9, "9") for key in "abc"]), runner=runner)
+    assert (again.inserts, again.updates) == (1, 2)
+    assert stored(table) == [("x", "a", 9), ("x", "b", 9), ("x", "c", 9), ("x", "d", 1)]
+
+
+def test_what_another_writer_reads_of_one_copy_does_not_hide_the_others(tmp_path: Path):
+    """It rewrites the file of one; a repair then says where the key is."""
+    table, runner = make_table(tmp_path / "t", hoodie__index__type="STATE"), runner_of("STATE")
+    table.upsert(batch_of([Row("a", "x", 1, "1"), Row("b", "x", 1, "1")]), runner=runner)
+    inserted(table, [Row("a", "x", 5, "5"), Row("n", "x", 1, "1")])
+    table.upsert(batch_of([Row("b", "x", 2, "2")]), runner=runner)
+    unseen(table, "GLOBAL_SIMPLE", [Row("n", "x", 2, "2")])
+    with pytest.raises(InvariantError, match="key 'a' is stored 2 times"):
+        table.upsert(batch_of([Row("a", "x", 9, "9")]), runner=runner)
+    assert table.repair_keys(keep="oldest", apply=True).keys == 1
+    done = table.upsert(batch_of([Row(key, "x", 9, "9") for key in "abn"]), runner=runner)
+    assert done.updates == 3
+    assert keys_unknown(done) == 0
+    assert stored(table) == [("x", "a", 9), ("x", "b", 9), ("x", "n", 9)]
+
+
+def keys_unknown(summary: RunSummary) -> int:
+    return next(one for one in summary.stages if one.name == "index_lookup").counters["keys_unknown"]
+
+
+def test_keys_that_another_writer_only_puts_elsewhere_have_one_place(tmp_path: Path):
+    """It moves one to another partition, and clusters the first; a condition takes the copy of another partition."""
+    table, runner = make_table(tmp_path / "t", hoodie__index__type="STATE"), runner_of("STATE")
+    table.upsert(batch_of([Row("a", "x", 1, "1"), Row("b", "x", 1, "1"), Row("c", "y", 1, "1")]), runner=runner)
+    unseen(table, "GLOBAL_SIMPLE", [Row("a", "y", 2, "2")], hoodie__simple__index__update__partition__path="true")
+    clustered(table, "x")
+    done = table.upsert(batch_of([Row(key, day, 3, "3") for key, day in ("ay", "bx", "cy")]), runner=runner)
+    assert (done.updates, keys_unknown(done)) == (3, 0)
+    inserted(table, [Row("b", "y", 1, "1"), Row("c", "x", 1, "1")])
+    rows = batch_of([Row("b", "y", 9, ""), Row("c", "y", 9, "")])
+    table.upsert(rows, delete_if="old.v = '1'", update_if="FALSE", runner=runner)
+    assert stored(table) == [("x", "b", 3), ("y", "a", 3), ("y", "c", 3)]
+    done = table.upsert(batch_of([Row(key, day, 9, "9") for key, day in ("ay", "bx", "cy")]), runner=runner)
+    assert (done.updates, done.inserts, keys_unknown(done)) == (3, 0, 0)
+    assert table.index_verify(runner=runner).ok
 
 
 def test_a_copy_that_a_condition_leaves_stays_in_the_record_index_of_the_metadata_table(tmp_path: Path):

@@ -36,6 +36,8 @@ FAMILY: Final = b"_s"
 COMMIT: Final = b"_s:commit_ts"
 FILE: Final = b"_s:file_name"
 PARTITION: Final = b"_s:partition_path"
+SEVERAL: Final = b"_s:several"
+"""Beside the others, and of their time stamp, where the key is in more file groups than this one. Hudi does not ask."""
 MARKER_KEY: Final = b"\xff\xfelakeindex"
 """Row that no record key can be: it is not UTF-8. It sorts behind all of them."""
 FOR_EVER: Final = 2**31 - 1
@@ -52,12 +54,14 @@ class Row:
     Attributes:
         commit: instant in which the key entered the file group.
         stamp: time stamp of the commit cell, milliseconds; 0 in rows to be put.
+        several: the key is in more file groups than this one.
     """
 
     commit: str
     file_id: str
     partition: str
     stamp: int = 0
+    several: bool = False
 
     @property
     def place(self) -> tuple[str, str]:
@@ -280,6 +284,7 @@ def _puts(row: Row) -> list[Any]:
         Mutation(False, COMMIT, row.commit.encode()),
         Mutation(False, FILE, row.file_id.encode()),
         Mutation(False, PARTITION, row.partition.encode()),
+        *([Mutation(False, SEVERAL, b"")] if row.several else []),
     ]
 
 
@@ -290,7 +295,8 @@ def _row(cells: Mapping[bytes, Any]) -> Row:
         return cells[column].value.decode(errors="replace") if column in cells else ""
 
     stamp = cells[COMMIT].timestamp if COMMIT in cells else max((c.timestamp for c in cells.values()), default=0)
-    return Row(text(COMMIT), text(FILE), text(PARTITION), stamp)
+    several = SEVERAL in cells and cells[SEVERAL].timestamp >= stamp
+    return Row(text(COMMIT), text(FILE), text(PARTITION), stamp, several)
 
 
 def _batches(items: Iterator[_I], size: int) -> Iterator[list[_I]]:

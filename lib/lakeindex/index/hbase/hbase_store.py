@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Final
 
 import numpy as np
@@ -23,7 +24,16 @@ from lakeindex.format.instants import comparable
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.index.hbase.hbase_options import TABLE_OPTION, HBaseOptions
 from lakeindex.index.hbase.hbase_rows import FAMILY, HBaseAddress, HBaseClient, HBaseRows, Row, shared_rate
-from lakeindex.index.locations.change_log import BEFORE_ALL, instant_of, new_generation, place_of, read_delta
+from lakeindex.index.locations.change_log import (
+    BEFORE_ALL,
+    Delta,
+    instant_of,
+    new_generation,
+    place_of,
+    read_changes,
+    read_delta,
+)
+from lakeindex.index.locations.record_shards import copied
 from lakeindex.index.locations.store_context import Completed, StoreContext
 from lakeindex.index.locations.stored_index import Change, Found, StoredIndex
 from lakeindex.model import IndexSpec
@@ -236,7 +246,8 @@ class RowWriter:
         """Whether what is there says what is wanted, or something newer."""
         if row is None:
             return False
-        if row.place == wanted.place and (row.commit == wanted.commit or self.counts(row)):
+        is_same = row.place == wanted.place and row.several == wanted.several
+        if is_same and (row.commit == wanted.commit or self.counts(row)):
             return True
         return self._is_newer(row, wanted.commit)
 
@@ -276,7 +287,9 @@ class HBaseStore:
     # --- look-up -----------------------------------------------------------------------------------------------
 
     def look_up(self, keys: StringArray, partition: str | None) -> Found:
-        """Locations of keys; a row whose instant does not count makes its key unknown."""
+        """Locations of keys; a row whose instant does not count, or that says that there are several, makes its key
+        unknown.
+        """
         del partition  # a key is unique in the whole table
         found = self._rows.get(keys.to_pylist())
         rows: list[int] = []
@@ -286,7 +299,7 @@ class HBaseStore:
             row = found.get(key)
             if row is None:
                 continue
-            if self._writer.counts(row):
+            if self._writer.counts(row) and not row.several:
                 rows.append(number)
                 places.append(row)
             else:
@@ -314,30 +327,48 @@ class HBaseStore:
         self._marker.change(lambda m: _with_prepared(self._marker.required(m), name))
 
     def apply(self, names: Sequence[str]) -> None:
-        """Apply deltas in their order. What a later one overwrites again is left to it."""
+        """Apply deltas in their order. What a later commit overwrites again is left to it."""
         todo = self.behind(names)
         deltas = {name: self._delta(name) for name in todo}
-        for position, name in enumerate(todo):
-            delta = deltas[name]
-            for other in todo[position + 1 :]:
-                delta = delta.filter(pc.invert(pc.is_in(delta.column("key"), deltas[other].column("key"))))
-            self._apply_one(name, delta)
+        for is_read, several in groupby(todo, key=lambda name: Delta(name).is_catch_up):
+            run = tuple(several)
+            copies = self._copies(run) if is_read else pa.array([], pa.string())
+            for name in run:
+                delta = deltas[name]
+                for other in todo[todo.index(name) + 1 :]:
+                    if not Delta(other).is_catch_up:
+                        delta = delta.filter(pc.invert(pc.is_in(delta.column("key"), deltas[other].column("key"))))
+                self._apply_one(name, delta, copies)
 
-    def _apply_one(self, name: str, delta: pa.Table) -> None:
+    def _copies(self, names: Sequence[str]) -> pa.Array:
+        """Keys of what was read from files that are in other file groups, too."""
+        read = [read_changes(self._context.storage, self._context.view, name) for name in names]
+        found = pa.concat_tables([rows for _, rows in read])
+        known = {
+            key: (row.partition, "" if row.several else row.file_id)
+            for key, row in self._rows.get(found.column("key").to_pylist()).items()
+            if self._writer.counts(row)
+        }
+        void = {group for delta, _ in read for group in (*delta.resets, *delta.gone)}
+        return copied(found, known, void, by_partition=False)
+
+    def _apply_one(self, name: str, delta: pa.Table, copies: pa.Array) -> None:
         stamp, instant = self._marker.stamp_of(name), instant_of(name)
         prepared = name in self._marker.required(self._marker.read()).prepared
         gone = pc.is_null(delta.column("file_id"))
         for piece in _pieces(delta.filter(gone)):
             self._writer.remove(piece.column("key").to_pylist(), instant, stamp, name)
         there = delta.filter(pc.invert(gone))
+        stays = there.filter(pc.equal(there.column("change"), int(Change.MOVE)))
+        several = frozenset((*copies.to_pylist(), *copied(stays, {}, by_partition=False).to_pylist()))
         look_first = pc.or_(
             pc.equal(there.column("change"), int(Change.FOUND)),
             pc.and_(pc.equal(there.column("change"), int(Change.INSERT)), prepared),
         )
         for piece in _pieces(there.filter(look_first)):
-            self._writer.enter(_wanted(piece, instant), stamp, name, look_first=True)
+            self._writer.enter(_wanted(piece, instant, several), stamp, name, look_first=True)
         for piece in _pieces(there.filter(pc.invert(look_first))):
-            self._writer.enter(_wanted(piece, instant), stamp, name, look_first=False)
+            self._writer.enter(_wanted(piece, instant, several), stamp, name, look_first=False)
         self._marker.change(lambda m: _with_applied(self._marker.required(m), name))
 
     def undo(self, name: str) -> None:
@@ -478,9 +509,10 @@ def _pieces(table: pa.Table) -> Iterator[pa.Table]:
         yield table.slice(start, _PIECE)
 
 
-def _wanted(piece: pa.Table, instant: str) -> list[tuple[str, Row]]:
+def _wanted(piece: pa.Table, instant: str, several: frozenset[str] = frozenset()) -> list[tuple[str, Row]]:
     columns = (piece.column(name).to_pylist() for name in ("key", "partition", "file_id"))
-    return [(key, Row(instant, file_id, partition)) for key, partition, file_id in zip(*columns, strict=True)]
+    rows = zip(*columns, strict=True)
+    return list({key: Row(instant, file_id, at, several=key in several) for key, at, file_id in rows}.items())
 
 
 def _entries(rows: list[tuple[str, str, str]]) -> pa.Table:

@@ -31,7 +31,7 @@ class _Held:
 
     Attributes:
         groups: partition and key -> file id.
-        several: of these, keys that were read from more than one file group: each is looked for in all files.
+        several: of these, keys that are in more than one file group: each is looked for in all files.
     """
 
     files: dict[Group, CoveredFile] = field(default_factory=dict)
@@ -70,15 +70,17 @@ class InMemoryStore:
             if void:
                 groups = self._held.groups
                 self._held.groups = {k: f for k, f in groups.items() if (k[0], f) not in void}
+            entered = set()
             for partition, key, file_id, change in zip(*columns, strict=True):
                 place = partition, key
                 known = self._held.groups.pop(place, None)
-                if change == Change.FOUND and known not in (None, file_id):
+                if (change == Change.FOUND or place in entered) and known not in (None, file_id):
                     self._held.several.add(place)
                 elif change != Change.FOUND:
                     self._held.several.discard(place)
                 if file_id is not None:
                     self._held.groups[place] = file_id
+                    entered.add(place)
             self._held.files.update({f.group: f for f in files})
             for group in void - {f.group for f in files}:
                 self._held.files.pop(group, None)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -254,6 +254,31 @@ def scope_of(table: pa.Table, *, by_partition: bool) -> pa.Array:
     if not by_partition:
         return key
     return pc.binary_join_element_wise(_one(table.column("partition")), key, _BETWEEN)
+
+
+def copied(
+    found: pa.Table, known: Mapping[str, Group], void: Collection[Group] = (), *, by_partition: bool
+) -> pa.Array:
+    """Keys (:func:`scope_of`) that are in more than one file group.
+
+    Args:
+        found: where keys are, of ``DELTA_SCHEMA``.
+        known: where keys were until now.
+        void: file groups in which they are no more, but for what ``found`` says.
+    """
+    scope = scope_of(found, by_partition=by_partition)
+    first = {one: group for one, group in known.items() if group not in void}
+    codes = scope.dictionary_encode().indices.to_numpy()
+    asked = pa.array((np.bincount(codes) > 1)[codes]) if len(codes) else pa.array([], pa.bool_())
+    asked = pc.or_(asked, pc.is_in(scope, value_set=pa.array(list(first), scope.type)))
+    rows = found.filter(asked)
+    places = zip(rows.column("partition").to_pylist(), rows.column("file_id").to_pylist(), strict=True)
+    several = {
+        one
+        for one, place in zip(scope.filter(asked).to_pylist(), places, strict=True)
+        if first.setdefault(one, place) != place
+    }
+    return pa.array(sorted(several), scope.type)
 
 
 def void_ranks(void: Mapping[Group, int], partition: pa.Array, file_id: pa.Array) -> npt.NDArray[np.int64]:

@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -28,12 +29,13 @@ from lakeindex.errors import OptionError, UsageError
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.hashing.murmur import murmur
 from lakeindex.index.advice import STORED, Expected, KindAdvice, Workload
-from lakeindex.index.locations.change_log import read_delta
+from lakeindex.index.locations.change_log import Delta, read_changes, read_delta
+from lakeindex.index.locations.record_shards import copied, scope_of
 from lakeindex.index.locations.state_engine import KeyedStateEngine, StateRunner, StateSettings
 from lakeindex.index.locations.state_options import StateOptions
 from lakeindex.index.locations.store_context import LogView, StoreContext
-from lakeindex.index.locations.stored_index import BatchRequest, Found, StoredIndex
-from lakeindex.model import IndexSpec
+from lakeindex.index.locations.stored_index import BatchRequest, Change, Found, StoredIndex
+from lakeindex.model import Group, IndexSpec
 from lakeindex.options.types import WriteConfig
 from lakeindex.showing.json_values import json_of
 from lakeindex.storage import is_local_disk, open_storage
@@ -44,6 +46,9 @@ from lakeindex.timeline import records
 TTL_OPTION: Final = "index.state.ttl"
 ANYWHERE: Final = "?"
 """File id of a key that may be anywhere: no file group has it."""
+SEVERAL: Final = "*"
+"""File id of a key that is in several file groups. What is read of one of them does not change that."""
+_NO_GROUP: Final = pa.array([ANYWHERE, SEVERAL])
 _ROWS_A_BUCKET: Final = 2_000
 _FEWEST_BUCKETS: Final = 64
 _MOST_BUCKETS: Final = 65_536
@@ -85,13 +90,20 @@ class _Record:
 
 @dataclass(frozen=True, slots=True)
 class FeedTask:
-    """One delta to be fed; ``doubt``: it does not count any more, its keys may be anywhere."""
+    """One delta to be fed.
+
+    Attributes:
+        copies: keys in it that are in several file groups (:func:`copied`), beside those of which it says so itself.
+        doubt: it does not count any more, its keys may be anywhere.
+    """
 
     table_uri: str
     view: LogView
     name: str
     buckets: int
     seq: int
+    by_partition: bool
+    copies: pa.Array
     doubt: bool = False
 
 
@@ -155,27 +167,59 @@ class StateStore:
         if record is None or name not in record.applied:
             return
         number = record.feeds + 1
-        task = FeedTask(self._storage.uri, self._context.view, name, record.buckets, number << 32, doubt=True)
         engine = self._engine(record)
-        engine.feed(number, read_entries, [task])
+        engine.feed(number, read_entries, [replace(task, doubt=True) for task in self._tasks(record, [name])])
         applied = tuple(one for one in record.applied if one != name)
         self._take_in(engine, replace(record, feeds=number, fed=record.fed + self._rows_of(name), applied=applied))
 
     def apply(self, names: Sequence[str]) -> None:
-        """Take in deltas, in one micro-batch."""
-        record = self._record()
-        new = self.behind(names)
-        if record is None or not new:
-            return
-        view, uri = self._context.view, self._storage.uri
-        number = record.feeds + 1
-        first = number << 32
-        tasks = [FeedTask(uri, view, name, record.buckets, first + place) for place, name in enumerate(new)]
-        engine = self._engine(record)
-        engine.feed(number, read_entries, tasks)
-        rows = sum(self._rows_of(name) for name in new)
-        kept = tuple(name for name in record.applied if name in names)
-        self._take_in(engine, replace(record, feeds=number, fed=record.fed + rows, applied=(*kept, *new)))
+        """Take in deltas: those of commits that follow each other in one micro-batch, and so what was read from files,
+        which may say of keys that are known elsewhere that they are here, too.
+        """
+        for is_read, several in groupby(self.behind(names), key=lambda name: Delta(name).is_catch_up):
+            record, new = self._record(), tuple(several)
+            if record is None:
+                return
+            tasks = self._tasks(record, new)
+            if is_read:
+                copies = self._copies(record, tasks)
+                tasks = [replace(task, copies=copies) for task in tasks]
+            number, engine = record.feeds + 1, self._engine(record)
+            engine.feed(number, read_entries, tasks)
+            rows = sum(self._rows_of(name) for name in new)
+            kept = tuple(name for name in record.applied if name in names)
+            self._take_in(engine, replace(record, feeds=number, fed=record.fed + rows, applied=(*kept, *new)))
+
+    def _tasks(self, record: _Record, names: Sequence[str]) -> list[FeedTask]:
+        view, uri, first = self._context.view, self._storage.uri, (record.feeds + 1) << 32
+        none = pa.array([], pa.string())
+        return [
+            FeedTask(uri, view, name, record.buckets, first + place, self._by_partition, none)
+            for place, name in enumerate(names)
+        ]
+
+    def _copies(self, record: _Record, tasks: Sequence[FeedTask]) -> pa.Array:
+        """Keys of what was read from files that are in other file groups, too."""
+        root = self._context.work_uri
+        assert root is not None  # a state is fed by the driver of a run
+        read = [read_changes(self._storage, task.view, task.name) for task in tasks]
+        found = pa.concat_tables([rows for _, rows in read])
+        if not found.num_rows:
+            return pa.array([], pa.string())
+        scope = scope_of(found, by_partition=self._by_partition)
+        starts = np.cumsum([0, *(rows.num_rows for _, rows in read)])
+        known: dict[str, Group] = {}
+        write = partial(write_entries, root, uuid.uuid4().hex)
+        for path in self._engine(record).look_up(
+            list(enumerate(tasks)), read_asked, len(scope), write, by_partition=self._by_partition
+        ):
+            answer = pq.read_table(pa.BufferReader(open_storage(root).read(path)))
+            answer = answer.filter(pc.not_equal(answer.column("file_id"), ANYWHERE))
+            row = starts[answer.column("chunk").to_numpy()] + answer.column("row").to_numpy()
+            places = zip(answer.column("partition").to_pylist(), answer.column("file_id").to_pylist(), strict=True)
+            known.update(zip(scope.take(pa.array(row)).to_pylist(), places, strict=True))
+        void = {group for delta, _ in read for group in (*delta.resets, *delta.gone)}
+        return copied(found, known, void, by_partition=self._by_partition)
 
     def _rows_of(self, name: str) -> int:
         return int(pq.read_metadata(StorageFile(self._storage, self._context.view.path_of(name))).num_rows)
@@ -211,7 +255,8 @@ class StateStore:
         write = partial(write_entries, root, uuid.uuid4().hex)
         for path in self._engine(record).write_newest(write, by_partition=self._by_partition):
             found = pq.read_table(pa.BufferReader(open_storage(root).read(path)))
-            yield found.filter(pc.not_equal(found.column("file_id"), ANYWHERE)).select(["key", "partition", "file_id"])
+            known = pc.invert(pc.is_in(found.column("file_id"), value_set=_NO_GROUP))
+            yield found.filter(known).select(["key", "partition", "file_id"])
 
     def look_up_batch(self, request: BatchRequest) -> list[Any]:
         record = self._record()
@@ -223,7 +268,7 @@ class StateStore:
 
     def found(self, rows: np.ndarray, partition: pa.Array, file_id: pa.Array, asked: int) -> Found:
         record = self._record()
-        known = pc.not_equal(file_id, ANYWHERE).to_numpy(zero_copy_only=False)
+        known = pc.invert(pc.is_in(file_id, value_set=_NO_GROUP)).to_numpy(zero_copy_only=False)
         unknown = np.zeros(asked, np.bool_)
         if record is not None and record.ttl_days:
             unknown[:] = True
@@ -302,9 +347,25 @@ def _entries(delta: pa.Table, buckets: int, seq: int) -> pa.Table:
 def read_entries(task: FeedTask) -> pa.Table:
     delta = read_delta(open_storage(task.table_uri), task.view, task.name).combine_chunks()
     entries = _entries(delta, task.buckets, task.seq)
-    if not task.doubt:
-        return entries
-    return entries.set_column(3, _ENTRY_SCHEMA.field(3), pa.repeat(ANYWHERE, entries.num_rows))
+    if task.doubt:
+        return entries.set_column(3, _ENTRY_SCHEMA.field(3), pa.repeat(ANYWHERE, entries.num_rows))
+    scope, there = scope_of(delta, by_partition=task.by_partition), delta.column("file_id")
+    stays = pc.and_(pc.equal(delta.column("change"), int(Change.MOVE)), pc.is_valid(there))
+    is_copy = [
+        pc.is_in(scope, value_set=one.cast(scope.type))
+        for one in (task.copies, copied(delta.filter(stays), {}, by_partition=task.by_partition))
+    ]
+    several = pc.if_else(pc.and_(pc.or_(*is_copy), pc.is_valid(there)), SEVERAL, there)
+    return entries.set_column(3, _ENTRY_SCHEMA.field(3), several)
+
+
+def read_asked(numbered: tuple[int, FeedTask]) -> pa.Table:
+    """The keys of one delta, as those of a chunk of its number."""
+    number, task = numbered
+    delta = read_delta(open_storage(task.table_uri), task.view, task.name, ["key", "partition"])
+    n = delta.num_rows
+    places = [pa.array(np.full(n, number, np.int32)), pa.array(np.arange(n, dtype=np.int32))]
+    return pa.table([*places, *delta.columns], names=["chunk", "row", "key", "partition"])
 
 
 def write_entries(root: str, name: str, number: int, entries: pa.Table) -> str:
