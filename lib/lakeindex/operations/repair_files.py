@@ -30,7 +30,7 @@ from lakeindex.conductor.open_for_write import retry_on_conflict
 from lakeindex.errors import MOVED_ERRORS, InvariantError, LakeIndexError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footers import parse_shape
-from lakeindex.format.commit_metadata import NO_PREVIOUS, SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry
+from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry
 from lakeindex.format.file_names import write_token
 from lakeindex.format.instants import comparable
 from lakeindex.hashing.arrow import plain_strings
@@ -488,7 +488,7 @@ def _commit(
         before = _rows_before(damage)
         stat = replace(
             new_file_stat(one.file, rows),
-            prev_commit=NO_PREVIOUS if live is None else live.instant_time,
+            prev_commit=damage.file.instant_time,  # who looks back sees that this slice is not there
             prev_base_file=None if live is None else live.name,
             num_inserts=max(0, rows - before),
             num_deletes=max(0, before - rows),
@@ -504,11 +504,7 @@ def _commit(
 
 
 def _rows_before(damage: Damage) -> int:
-    """Rows of the slice that the new one replaces, as its commit says."""
-    if damage.live is None:
-        return 0
-    for instant, metadata in damage.commits:
-        for one in written_slices(instant, metadata):
-            if one.file.path == damage.live.path:
-                return one.stat.num_writes
-    return 0
+    """Rows of the slice that the new one stands for, or of that which readers see, as their commits say."""
+    written = {one.file.path: one.stat.num_writes for commit in damage.commits for one in written_slices(*commit)}
+    seen = "" if damage.live is None else damage.live.path
+    return written.get(damage.file.path, written.get(seen, 0))

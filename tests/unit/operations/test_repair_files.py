@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.errors import PendingInstantError, TableUnsupportedError
+from lakeindex.errors import PendingInstantError, TableCorruptError, TableUnsupportedError, UsageError
 from lakeindex.format.commit_metadata import WriteStat
 from lakeindex.format.file_names import parse_base_path
 from lakeindex.model import Instant, InstantState
@@ -159,6 +159,8 @@ def test_the_whole_loss_is_told_where_no_older_slice_is_left(tmp_path: Path) -> 
             assert (lost.keys_lost, lost.keys) == (3, ("a", "d", "g"))
         done = table.repair(apply=True)
         adds_up(done, table)
+        (told_of,) = (one for one in table.history() if one.instant == done.instant)
+        assert (told_of.inserts, told_of.deletes) == (0, 3)
         assert table.count() == 5
         assert sorted(table.read(meta=False)["day"].unique().to_pylist()) == ["y", "z"]
         assert table.check().ok
@@ -186,7 +188,7 @@ def test_rows_that_live_elsewhere_or_were_deleted_do_not_come_back(tmp_path: Pat
             {"a", "b", "d"} if names else {"a", "b", "c", "d"}
         )
         (told_of,) = (one for one in table.history() if one.instant == done.instant)
-        assert (told_of.inserts, told_of.deletes) == (0, 2 if names else 1), "of the older slice, which readers saw"
+        assert (told_of.inserts, told_of.deletes) == (0 if names else 1, 0), "of the lost file, as its commit says"
         assert table.check().ok
 
 
@@ -525,6 +527,47 @@ def test_a_lost_file_whose_commit_was_archived(tmp_path: Path) -> None:
     done = table.repair(apply=True)
     adds_up(done, table)
     is_whole(table)
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
+@pytest.mark.parametrize("cleans", [True, False])
+def test_states_with_a_lost_file_whose_commit_was_archived_are_refused(
+    tmp_path: Path, version: str, cleans: bool
+) -> None:
+    """By what is there the file group was not there then, or had older rows; the commit of the repair knows better."""
+    table = make_table(tmp_path / "t", hoodie__write__table__version=version)
+    table.upsert(batch_of(FIRST))
+    table.metadata_build(["files"])
+    table.upsert(batch_of([Row("a", "x", 2, "newer")]))
+    for n in range(4):
+        table.upsert(batch_of([Row("z", "z", n, "again")]))
+    if cleans:
+        table.clean(1)
+    table.maintain(["metadata"])
+    assert table.archive(1, options={"hoodie.cleaner.commits.retained": "1"}).instants
+    then = max(one.instant for one in table.history() if one.operation)
+    before, lost = content_of(table), live_of(table, "x")
+    copy = lost.read_bytes()
+    assert table.read(meta=False, as_of=then).num_rows == len(before)
+    lost.unlink()
+    done = table.repair(apply=True)
+    after = content_of(table)
+    assert after != before
+    group = f"x/{lost.name[:36]}"
+    with pytest.raises(UsageError, match=f"{group}.* was cleaned away"):
+        table.read(meta=False, as_of=then)
+    with pytest.raises((UsageError, TableCorruptError), match=group):
+        table.changes(since=then).to_arrow()
+    with pytest.raises(TableUnsupportedError, match=f"what {group}.* is gone"):
+        table.restore(then)
+    with pytest.raises(TableUnsupportedError, match=group):
+        table.rollback(str(done.instant))
+    assert content_of(table) == after
+    is_whole(table)
+    table.metadata_drop()  # which does not know the file that comes back
+    lost.write_bytes(copy)
+    table.restore(then)
+    assert content_of(table) == before
 
 
 def test_a_file_group_of_a_pending_clustering_is_left(tmp_path: Path) -> None:

@@ -156,12 +156,10 @@ def missing_files(
             wanted.setdefault((partition, stat.file_id), previous or "")
         for group in sorted(commit.replaced()):
             wanted.setdefault(group, None)  # it was live before: whatever slice it had
-    left = [one for one in timeline.completed_writes if one not in writes] if wanted or whole else []
-    for one in left:  # a repair finds an older slice than the one that was written and lost
+    for one in (one for one in timeline.completed_writes if whole and one not in writes):
         commit = timeline.commit_metadata(table.storage, one)
-        groups = _groups_of(commit)
-        wanted |= dict.fromkeys(groups if whole else groups & wanted.keys(), one.time)
-        for group in commit.replaced() if whole else ():
+        wanted |= dict.fromkeys(_groups_of(commit), one.time)
+        for group in commit.replaced():
             wanted.pop(group, None)
     for (partition, file_id), previous in wanted.items():
         if previous == "":

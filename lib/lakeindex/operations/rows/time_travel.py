@@ -228,14 +228,15 @@ def _until(timeline: Timeline, point: str) -> Timeline:
 
 
 def cleaned_since(table: Table, then: Snapshot, now: Timeline, point: str) -> str | None:
-    """What a clean has taken out of a state of the past, by what later commits found there: the commit that wrote it
-    may be archived. None if nothing is missing.
+    """What a clean has taken out of a state of the past, or was lost before a repair, by what later commits found
+    there: the commit that wrote it may be archived. None if nothing is missing.
 
     Args:
         now: the timeline, with all that came later.
         point: the time of the state.
     """
-    if all(one.action != instants.CLEAN or not_after(one.time, point) for one in now.instants):
+    is_cleaned = any(one.action == instants.CLEAN and not not_after(one.time, point) for one in now.instants)
+    if not is_cleaned and not _is_archived(table):
         return None
     from lakeindex.commit.services.restore import missing_files  # not for reads of what no clean has touched
 
