@@ -26,7 +26,7 @@ from lakeindex.errors import (
     TableUnsupportedError,
     TimelineChangedError,
 )
-from lakeindex.files.file_system_view import Snapshot, base_files_in
+from lakeindex.files.file_system_view import FilesByPartition, Snapshot, base_files_in
 from lakeindex.format import instants
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
 from lakeindex.format.file_names import TEMP_FOLDER, parse_base_file, parse_base_path
@@ -63,7 +63,7 @@ from lakeindex.operations.written_slices import (
     written_slices,
 )
 from lakeindex.options.types import WriteConfig
-from lakeindex.storage import in_parallel, list_names
+from lakeindex.storage import Storage, in_parallel, list_names
 from lakeindex.storage.paths import absolute
 from lakeindex.table.binding import torn_binding
 from lakeindex.table.handle import Table
@@ -337,7 +337,10 @@ class Committed:
 
 def check_listing(table: Table, snapshot: Snapshot, committed: Committed, *, contents: bool = True) -> Findings:
     """Check the folders of all partitions, and what the metadata table says of them; of the files' contents, too."""
-    violations: list[Violation] = [*_missing(table, snapshot, committed), *_misled(table, snapshot, contents=contents)]
+    violations: list[Violation] = list(_missing(table, snapshot, committed))
+    told = {(one.kind, one.culprit) for one in violations}
+    misled = _misled(table, snapshot, contents=contents)
+    violations += (one for one in misled if (one.kind, one.culprit) not in told)
     older = 0
     unexplained = frozenset(find_unexplained(snapshot))
     for partition in snapshot.partitions():
@@ -356,9 +359,7 @@ def _missing(table: Table, snapshot: Snapshot, committed: Committed) -> Iterator
             hidden[partition] = [file.path for file in base_files_in(table.storage, [partition])]
         there = hidden.get(partition, [])
         if there:
-            meta, found = partition_metadata_path(partition), path if path in there else there[0]
-            what = f"{found} is there, but {meta} is not: no reader finds the partition"
-            yield Violation(Broken.PARTITION, meta, what, "write it")
+            yield no_partition(partition, path if path in there else there[0])
         if path in there:
             continue
         yield Violation(
@@ -367,6 +368,27 @@ def _missing(table: Table, snapshot: Snapshot, committed: Committed) -> Iterator
             f"{path} of the commit {one.instant.time} is missing",
             "restore the file, or roll back the commit that wrote it",
         )
+
+
+def no_partition(partition: str, path: str) -> Violation:
+    """A folder that has a file of the table, and no partition metadata."""
+    meta = partition_metadata_path(partition)
+    what = f"{path} is there, but {meta} is not: no reader finds the partition"
+    return Violation(Broken.PARTITION, meta, what, "write it")
+
+
+def hidden_partitions(storage: Storage, snapshot: Snapshot, said: FilesByPartition) -> dict[str, BaseFile]:
+    """Folders that have no partition metadata, but files that the metadata table names; with the oldest of them.
+
+    Args:
+        snapshot: of the folders.
+    """
+    found = {}
+    for partition in sorted(said.keys() - set(snapshot.partitions())):
+        there = [one for one in base_files_in(storage, [partition]) if one.name in said[partition]]
+        if there:
+            found[partition] = min(there, key=lambda one: instants.comparable(one.instant_time))
+    return found
 
 
 def _misled(table: Table, snapshot: Snapshot, *, contents: bool) -> Iterator[Violation]:
@@ -378,6 +400,7 @@ def _misled(table: Table, snapshot: Snapshot, *, contents: bool) -> Iterator[Vio
     try:
         view = MetadataView.load(metadata, snapshot.timeline)
         faults = list(find_faults(view, there))
+        hidden = hidden_partitions(table.storage, snapshot, view.listing().files)
     except (TableCorruptError, ObjectNotFoundError) as error:
         yield Violation.of(Broken.METADATA_TABLE, error, metadata.folder(""))
         return
@@ -386,7 +409,10 @@ def _misled(table: Table, snapshot: Snapshot, *, contents: bool) -> Iterator[Vio
     except (TableCorruptError, ObjectNotFoundError) as error:
         if error.culprit is None or error.culprit.startswith(METADATA_ROOT):  # a file that is damaged is told of itself
             yield Violation.of(Broken.METADATA_TABLE, error, metadata.folder(""))
+    yield from (no_partition(partition, file.path) for partition, file in hidden.items())
     for fault in faults:
+        if not hidden.keys().isdisjoint((fault.path, fault.path.rpartition("/")[0])):
+            continue  # it is right
         message = f"the metadata table says {fault.said} of {fault.path or 'the table'}, and there is {fault.is_so}"
         yield Violation(Broken.METADATA_TABLE, fault.path, message, fault.mend)
 

@@ -20,7 +20,7 @@ from lakeindex.commit.run_records import load_claim
 from lakeindex.commit.services.clean import saved_names
 from lakeindex.commit.sweep import find_strays
 from lakeindex.errors import REPAIR_KEYS, LakeIndexError, ObjectNotFoundError, TableCorruptError
-from lakeindex.files.file_system_view import Snapshot, named_snapshot
+from lakeindex.files.file_system_view import FilesByPartition, Snapshot, named_snapshot
 from lakeindex.files.footer_cache import rows_by_footer
 from lakeindex.format.file_names import TEMP_FOLDER, parse_base_path
 from lakeindex.format.instants import CLEAN, comparable
@@ -35,6 +35,7 @@ from lakeindex.metadata.metadata_table import GROUP_PREFIXES, RECORD_INDEX
 from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.metadata_upkeep.index_entries import Place, keys_said
 from lakeindex.model import BaseFile, Instant, InstantState
+from lakeindex.operations.check import hidden_partitions, no_partition
 from lakeindex.operations.check_violations import Broken, Violation, is_damage
 from lakeindex.operations.repair_files import (
     Damage,
@@ -156,6 +157,7 @@ class Findings:
             *self._metadata(),
             *self._pending(),
             *(one for violation in self._violations for one in self._of_violation(violation)),
+            *(one for path, file in self._hidden.items() for one in self._partition(no_partition(path, file.path))),
             *self._cleans(),
             *self._strays(),
             *self._leftovers(),
@@ -226,16 +228,9 @@ class Findings:
     @cached_property
     def _named_alone(self) -> tuple[BaseFile, ...]:
         """Live files that the metadata table names, and that are not there, nor anything newer in their place."""
-        view = self._metadata_view
-        if view is None or self._snapshot is None:
+        if self._snapshot is None:
             return ()
-        try:
-            view.check_told()
-            named = named_snapshot(self._storage, self._timeline, view.listing().files).base_files_all()
-        except LakeIndexError as error:
-            if not is_damage(error):
-                raise
-            return ()
+        named = named_snapshot(self._storage, self._timeline, self._files_said(now=True)).base_files_all()
         there = {(one.partition_path, one.file_id): one for one in self._snapshot.base_files_all()}
         known = {(one.file.partition_path, one.file.file_id) for one in self._written}
         return tuple(
@@ -244,8 +239,32 @@ class Findings:
             for other in [there.get((one.partition_path, one.file_id))]
             if (one.partition_path, one.file_id) not in known
             and (other is None or comparable(other.instant_time) < comparable(one.instant_time))
-            and one.partition_path not in self._lost_partitions
         )
+
+    def _files_said(self, *, now: bool) -> FilesByPartition:
+        """The files that the metadata table names, if it can be asked; now: only if it was told of every commit."""
+        try:
+            view = self._metadata_view
+            if view is None:
+                return {}
+            if now:
+                view.check_told()
+            return view.listing().files
+        except LakeIndexError as error:
+            if not is_damage(error):
+                raise
+            return {}
+
+    @cached_property
+    def _hidden(self) -> Mapping[str, BaseFile]:
+        """Partitions without metadata, by what the metadata table names; with the oldest file of each."""
+        try:
+            listed = self._table.listed_snapshot(self._timeline)
+            return hidden_partitions(self._storage, listed, self._files_said(now=False))
+        except LakeIndexError as error:
+            if not is_damage(error):
+                raise
+            return {}
 
     @cached_property
     def _metadata_view(self) -> MetadataView | None:
@@ -303,8 +322,9 @@ class Findings:
             return f"its file group is part of the pending clustering {clustering}: carry that out or roll it back"
         if not self._table.properties.populate_meta_fields:
             return "rows of the table do not store their keys"
-        if file.partition_path in self._lost_partitions and MendKind.PARTITION not in self._kinds:
-            return f"no reader finds its partition: that is mended before ({MendKind.PARTITION})"
+        if MendKind.PARTITION not in self._kinds and (file.partition_path in self._lost_partitions or self._hidden):
+            its = "its partition" if file.partition_path in self._lost_partitions else f"partition {min(self._hidden)}"
+            return f"no reader finds {its}: that is mended before ({MendKind.PARTITION})"
         return None
 
     def _damage(
@@ -379,6 +399,16 @@ class Findings:
         before = Kept.unfinished(self._storage)
         there = self._table.properties.metadata_partitions
         partitions = tuple(dict.fromkeys((*there, *(() if before is None else before.partitions))))
+        lost = self._lost_for_good if MendKind.METADATA in self._kinds else None
+        if lost is not None and partitions and (wrong or before is not None):
+            why = f"{lost} is lost, and not mended now: a metadata table that is built of what is left would hide that"
+            cure = (
+                "restore the file from a copy, or `lakeindex repair TABLE`; to give it up, "
+                "`lakeindex metadata drop TABLE`, then `build`"
+            )
+            what = wrong[0].message if wrong else f"a repair was cut short: what it kept is in {before and before.uri}"
+            yield Unmended(Broken.METADATA_TABLE, wrong[0].culprit if wrong else NOTE, what, why, cure)
+            return
         if before is not None:
             what = f"a repair was cut short: what it kept is in {before.uri}"
             built = f"{', '.join(partitions)} of the metadata table are built" if partitions else "it is ended"
@@ -399,6 +429,16 @@ class Findings:
         built = f"it is built anew from the files: {', '.join(partitions)}"
         yield Mend(MendKind.METADATA, wrong[0].culprit, wrong[0].message + more, built)
 
+    @property
+    def _lost_for_good(self) -> str | None:
+        """A lost file, or a partition that stays hidden: what is built of the files would not know of them."""
+        if self._damages:  # the index cannot stay as it is, and what else is lost is told beside them
+            return None
+        if self._hidden and MendKind.PARTITION not in self._kinds:
+            return partition_metadata_path(min(self._hidden))
+        named = (one.culprit for one in self._violations if one.kind is Broken.MISSING_FILE)
+        return min((*named, *(one.path for one in self._named_alone)), default=None)
+
     def _explained(self, one: Violation) -> bool:
         """Whether the metadata table is right of a path, and the folder is what is mended."""
         lost = self._lost_partitions
@@ -406,7 +446,8 @@ class Findings:
 
     @cached_property
     def _lost_partitions(self) -> frozenset[str]:
-        return frozenset(one.culprit.rpartition("/")[0] for one in self._violations if one.kind is Broken.PARTITION)
+        told = (one.culprit.rpartition("/")[0] for one in self._violations if one.kind is Broken.PARTITION)
+        return frozenset((*told, *self._hidden))
 
     def _pending(self) -> Iterator[Mend | Unmended]:
         """What dead writers have left on the timeline."""
@@ -430,7 +471,7 @@ class Findings:
     def _partition(self, one: Violation) -> Iterator[Mend | Unmended]:
         partition = one.culprit.rpartition("/")[0]
         if self._first_commit(partition) is None:
-            why = "no commit on the timeline names a file of that folder"
+            why = "neither a commit on the timeline nor the metadata table names a file of that folder"
             yield Unmended(one.kind, one.culprit, one.message, why, one.hint)
             return
         yield Mend(MendKind.PARTITION, one.culprit, one.message, "it is written")
@@ -441,7 +482,9 @@ class Findings:
         return partition_metadata_path(partition), format_partition_metadata(metadata)
 
     def _first_commit(self, partition: str) -> str | None:
-        times = (one.file.instant_time for one in self._written if one.file.partition_path == partition)
+        times = [one.file.instant_time for one in self._written if one.file.partition_path == partition]
+        if partition in self._hidden:
+            times.append(self._hidden[partition].instant_time)
         return min(times, key=comparable, default=None)
 
     @cached_property

@@ -570,6 +570,82 @@ def test_states_with_a_lost_file_whose_commit_was_archived_are_refused(
     assert content_of(table) == before
 
 
+@made_once
+def table_of_archived(folder: Path, version: str) -> LakeTable:
+    """Only its metadata table says what is in w, and what is the newest file of x."""
+    table = make_table(folder / "t", hoodie__write__table__version=version, hoodie__index__type="GLOBAL_BLOOM")
+    table.upsert(batch_of([Row("w", "w", 1, "alone"), *FIRST]))
+    table.metadata_build(["files", "record_index"])
+    for n in range(4):
+        table.upsert(batch_of([Row("a", "x", 2 + n, "newer")] if n < 2 else [Row("z", "z", n, "again")]))
+    table.clean(1)
+    table.maintain(["metadata"])
+    assert table.archive(1, options={"hoodie.cleaner.commits.retained": "1"}).instants
+    return table
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
+@pytest.mark.parametrize("case", ["alone", "and the index is damaged", "and the repair is cut short"])
+def test_a_partition_that_only_the_metadata_table_names_is_one_again(
+    tmp_path: Path, version: str, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files are there, so that none of them is lost; a metadata table that is built anew would hide them for good."""
+    table = table_of_archived(tmp_path, version)
+    content = content_of(table)
+    (root(table) / "w/.hoodie_partition_metadata").unlink()
+    if case != "alone":
+        for file in (root(table) / ".hoodie/metadata/record_index").glob("*.hfile"):
+            file.write_bytes(b"xx" + file.read_bytes()[2:])
+    wanted = [("partition", "w/.hoodie_partition_metadata")]
+    assert wanted[0] in [(one.kind.value, one.culprit) for one in table.check().violations]
+    if case != "alone":
+        alone = table.repair(only=["metadata", "footer"], apply=True)
+        assert (alone.mends, alone.ok, content_of(table)) == ((), False, content)
+        assert any("w/.hoodie_partition_metadata is lost" in one.why for one in alone.unmended)
+    else:
+        copy = live_of(table, "x").read_bytes()
+        live_of(table, "x").unlink()
+        alone = table.repair(only=["file"], apply=True)
+        assert (alone.mends, alone.ok) == ((), False)
+        assert any("no reader finds partition w" in one.why for one in alone.unmended)
+        (root(table) / alone.unmended[0].culprit).write_bytes(copy)
+    if case == "and the repair is cut short":
+
+        def dies(*_: object) -> None:
+            raise KilledError
+
+        with monkeypatch.context() as killed:
+            killed.setattr(repairing._Repair, "_mend", dies)
+            with pytest.raises(KilledError):
+                table.repair(apply=True)
+        assert "hoodie.table.metadata.partitions" not in table.properties
+        table.upsert(batch_of([Row("q", "z", 9, "later")]))
+        content |= {("z", "q", "z", 9, "later")}
+    done = table.repair(apply=True)
+    assert [kind for kind, _ in told(done.mends)] == (["partition"] if case == "alone" else ["metadata", "partition"])
+    assert not done.files
+    adds_up(done, table)
+    assert content_of(table) == content
+    assert table.metadata_verify().ok
+    is_whole(table)
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_a_metadata_table_is_not_built_anew_where_it_alone_knows_of_a_loss(tmp_path: Path, version: str) -> None:
+    table = table_of_archived(tmp_path, version)
+    lost = live_of(table, "x")
+    lost.unlink()
+    alone = table.repair(only=["metadata"], apply=True)
+    assert (alone.mends, alone.ok) == ((), False)
+    (left,) = alone.unmended
+    assert f"x/{lost.name} is lost" in left.why
+    with pytest.raises(TableCorruptError, match="is missing"):
+        table.read(meta=False)
+    both = table.repair(only=["metadata", "file"], apply=True)
+    assert [one.path for one in both.files] == [f"x/{lost.name}"]
+    is_whole(table)
+
+
 def test_a_file_group_of_a_pending_clustering_is_left(tmp_path: Path) -> None:
     table = table_of_two(tmp_path, "9")
     table.upsert(batch_of([Row("n", "x", 1, "n")]), options={"hoodie.parquet.small.file.limit": "0"})
