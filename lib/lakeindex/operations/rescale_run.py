@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
@@ -21,7 +21,7 @@ from lakeindex.errors import MOVED_ERRORS, REPAIR_KEYS, InvariantError, TableCor
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.file_names import write_token
 from lakeindex.index.bucket import bucket_ids, file_id_of, groups_by_bucket
-from lakeindex.index.bucket_options import COUNT_OPTION, FIELDS_OPTION, RULES_OPTION, BucketLayout, spec_of
+from lakeindex.index.bucket_options import COUNT_OPTION, FIELDS_OPTION, RULES_OPTION, BucketLayout, exact_rule, spec_of
 from lakeindex.model import BaseFile
 from lakeindex.operations.rewrite_run import BuiltFile, Mover, RowsPiece, SplitFile, check_same_rows
 from lakeindex.options.types import WriteConfig
@@ -266,7 +266,7 @@ class Rescale:
             PlannedFile(path, self._file_id(path, bucket), write_token(n, 0, 0), inserts=_rows(split, path, bucket))
             for n, (path, bucket) in enumerate(wanted)
         ]
-        everywhere = self._layout is None or _drops_a_rule(self._layout, self._target)
+        everywhere = self._layout is None or _is_about_others(self._layout, self._target, old)
         record = index_record(spec_of(self._target))
         digest = digest_of_text(self._asked, mover.columns, *(file.path for file in replaced))
         plan = session.plan(planned, snapshot.instant_time, digest, Replacement(replaced, record, everywhere))
@@ -286,9 +286,11 @@ class Rescale:
         return file_id_of(bucket, bytes.fromhex(key_of(f"{self._asked}\0{path}\0{bucket}")))
 
 
-def _drops_a_rule(before: BucketLayout, after: BucketLayout) -> bool:
-    """Whether partitions that are not there yet may have another count from now on."""
-    return before.count != after.count or bool(set(before.rules) - set(after.rules))
+def _is_about_others(before: BucketLayout, after: BucketLayout, rewritten: Iterable[str]) -> bool:
+    """Whether partitions that are not there yet, or have no file now, may have another count from now on."""
+    rules = {exact_rule(path) for path in rewritten}
+    has_more = any(rule not in rules for rule, _ in set(after.rules) - set(before.rules))
+    return before.count != after.count or bool(set(before.rules) - set(after.rules)) or has_more
 
 
 def _pieces(split: Sequence[SplitFile], path: str, bucket: int) -> list[RowsPiece]:

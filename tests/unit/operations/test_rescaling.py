@@ -29,7 +29,7 @@ from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
-from tests.meanwhile import OVERTAKES
+from tests.meanwhile import OVERTAKES, MemoryTable
 from tests.unit.operations.tables import unstamped
 
 RUNNER = LocalRunner(1)
@@ -410,3 +410,24 @@ def test_files_are_encoded_as_asked(tmp_path: Path) -> None:
 
 def test_a_digest_is_added_up() -> None:
     assert RowDigest(1, 2, 3) + RowDigest(1, (1 << 64) - 1, 0) == RowDigest(2, 1, 3)
+
+
+@pytest.mark.parametrize("count", [1, 8])
+def test_a_partition_without_files_that_somebody_writes_into_meanwhile_gets_its_new_count(count: int) -> None:
+    """Its rows had gone; with the old count they would be in buckets in which nobody looks for them."""
+    batch = [Row(f"k{n}", day, 1, "1") for n in range(12) for day in ("x", "y")]
+    world = MemoryTable("BUCKET", hoodie__bucket__index__num__buckets="2")
+    world.upsert(batch)
+    world.table.delete_partitions(["x"])
+    done = world.once(
+        lambda call: "inflight" in str(call), lambda: world.upsert([one for one in batch if one.day == "x"])
+    )
+    rescaled = world.table.rescale(
+        partitions={"x": count, "y": 3}, progress=False, options={"lakeindex.lock.wait": "0"}
+    )
+    assert done
+    world.store.hook = None
+    assert [(one.partition, one.buckets_after) for one in rescaled.partitions] == [("x", count), ("y", 3)]
+    again = world.upsert([Row(f"k{n}", "x", 2, "2") for n in range(12)])
+    assert (again.inserts, again.updates) == (0, 12)
+    assert world.table.check().ok
