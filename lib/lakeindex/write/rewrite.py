@@ -38,7 +38,7 @@ from lakeindex.write.row_groups import DECODED_TIMES, Fresh, Patch, Recode, Rewr
 from lakeindex.write.single_columns import leaves
 
 _SMALL_PART: Final = 4
-_ROWS_AT_ONCE: Final = 500_000
+_ROWS_AT_ONCE: Final = 200_000
 _BYTES_AT_ONCE: Final = 256 * 1024 * 1024
 """Of stored rows, before compression. Arrow's texts have offsets of 32 bits: a column of 2 GiB cannot be joined."""
 
@@ -142,27 +142,27 @@ class _Planned:
         sources: row groups (windows, if it cannot be copied) of the old file that it is made of.
         rows: rows it will have.
         inserts: of them new ones.
-        updated: rows are updated.
-        recoded: rows go away, or the old file cannot be copied.
+        changed: rows are updated or go away.
+        foreign: the old file cannot be copied.
     """
 
     sources: tuple[int, ...]
     rows: int
     inserts: int
-    updated: bool
-    recoded: bool
+    changed: bool
+    foreign: bool
 
     @property
     def is_recoded(self) -> bool:
-        return self.recoded or self.inserts > 0 or len(self.sources) > 1
+        return self.foreign or self.inserts > 0 or len(self.sources) > 1
 
     def joined(self, other: _Planned) -> _Planned:
         return _Planned(
             self.sources + other.sources,
             self.rows + other.rows,
             self.inserts + other.inserts,
-            self.updated or other.updated,
-            self.recoded or other.recoded,
+            self.changed or other.changed,
+            self.foreign or other.foreign,
         )
 
 
@@ -243,7 +243,7 @@ class _Work:
         added = len(self._changes.inserts)
         for at in range(0, added, self._most):
             rows = min(self._most, added - at)
-            singles.append(_Planned((), rows, rows, updated=False, recoded=False))
+            singles.append(_Planned((), rows, rows, changed=False, foreign=False))
         plan: list[_Planned] = []
         for one in singles:
             if not one.rows:
@@ -260,32 +260,31 @@ class _Work:
         return min(one.rows, other.rows) < limit / _SMALL_PART and one.rows + other.rows <= limit
 
     def _single(self, unit: int, rows: int) -> _Planned:
-        updated = self._updates_to[unit + 1] > self._updates_to[unit]
+        updated = int(self._updates_to[unit + 1] - self._updates_to[unit])
         gone = int(self._deletes_to[unit + 1] - self._deletes_to[unit])
-        recoded = gone > 0 or isinstance(self._old, ForeignSlice)
-        return _Planned((unit,), rows - gone, 0, bool(updated), recoded)
+        return _Planned((unit,), rows - gone, 0, updated + gone > 0, isinstance(self._old, ForeignSlice))
 
     def groups(self, shell: ParquetParts) -> Iterator[GroupOf]:
         """The new file's row groups, with their chunks; each is made when it is asked for."""
         waiting = [n for n in self._patched if n not in self.fresh]
         together = groups_within(waiting, lambda n: self.plan[n].rows, min(_ROWS_AT_ONCE, self._most, self._at_once))
-        copied = {one.rows for one in self.plan if not (one.updated or one.is_recoded)}
+        copied = {one.rows for one in self.plan if not (one.changed or one.is_recoded)}
         rewrite, sizes = self._rewrite, copied if self._rewrite.stamps_rows else ()
         names = encoded_file_names(rewrite.new.file_name, sizes, rewrite.schema, rewrite.config)
         for number, planned in enumerate(self.plan):
             if planned.is_recoded:
                 yield from self.encoded.pop(number, None) or recoded([self._recode(number)])[0]
                 continue
-            if planned.updated and number not in self.fresh:
+            if planned.changed and number not in self.fresh:
                 some = next(together)
                 self.fresh |= zip(some, patched([self._patch(n) for n in some]), strict=True)
             named = {FILE_NAME: (names[planned.rows], 0)} if planned.rows in names else {}
-            columns = self.fresh.pop(number) if planned.updated else named
-            yield self._mixed(planned.sources[0], columns, shell)
+            columns = self.fresh.pop(number) if planned.changed else named
+            yield self._mixed(planned, columns, shell)
 
     @property
     def _patched(self) -> list[int]:
-        return [number for number, one in enumerate(self.plan) if one.updated and not one.is_recoded]
+        return [number for number, one in enumerate(self.plan) if one.changed and not one.is_recoded]
 
     def patches(self) -> list[tuple[int, Patch]]:
         return [(number, self._patch(number)) for number in self._patched]
@@ -298,7 +297,9 @@ class _Work:
         a, b = self._updates_to[group], self._updates_to[group + 1]
         places = self._changes.update_positions[a:b] - self._starts[group]
         updates = self._changes.updates.slice(int(a), int(b - a))
-        return Patch(self._rewrite, self._ours, group, self._first_rows[number], places, updates)
+        c, d = self._deletes_to[group], self._deletes_to[group + 1]
+        gone = self._changes.delete_positions[c:d] - self._starts[group]
+        return Patch(self._rewrite, self._ours, group, self._first_rows[number], places, updates, gone)
 
     def _recode(self, number: int) -> Recode:
         planned, config = self.plan[number], self._rewrite.config
@@ -326,9 +327,9 @@ class _Work:
                 break
         return pa.concat_tables(found)
 
-    def _mixed(self, group: int, fresh: Mapping[str, tuple[ParquetParts, int]], shell: ParquetParts) -> GroupOf:
+    def _mixed(self, planned: _Planned, fresh: Fresh, shell: ParquetParts) -> GroupOf:
         """An old row group in which some top-level columns are replaced."""
-        old = self._ours.parts
+        old, (group,) = self._ours.parts, planned.sources
         chunks = []
         leaf = 0
         for field in file_schema_of(self._rewrite.schema):
@@ -338,7 +339,7 @@ class _Work:
             take = self._ours.chunk if source is old else source.chunk
             chunks += [take(row_group, first + n) for n in range(width)]
             leaf += width
-        return GroupOf(old.rows[group], tuple(chunks))
+        return GroupOf(planned.rows, tuple(chunks))
 
     def _changes_of(self, number: int) -> Changes:
         """What happens to the rows of a planned row group; positions count from its first old row."""

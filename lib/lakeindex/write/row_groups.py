@@ -6,7 +6,7 @@ row group does not depend on those beside it, so a file has the same bytes in wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -83,14 +83,15 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Patch:
-    """A row group of which rows are updated.
+    """A row group of which rows are updated, or go away.
 
     Attributes:
         rewrite: of its file; all that are made at once have one table and one commit.
         group: the row group of the old file.
         first_row: where it begins in the new one.
-        places: rows that are updated, ascending, counted from its first: int64 [n], one at least.
+        places: rows that are updated, ascending, counted from its first: int64 [n].
         updates: for each its row of the batch.
+        gone: rows that go away, ascending: int64 [n]; none of them is updated.
     """
 
     rewrite: Rewrite
@@ -99,6 +100,26 @@ class Patch:
     first_row: int
     places: np.ndarray
     updates: pa.Table
+    gone: np.ndarray
+
+    @property
+    def stored(self) -> int:
+        """Its rows in the old file."""
+        return self.old.parts.rows[self.group]
+
+    @property
+    def decoded(self) -> tuple[str, ...]:
+        """Columns that may come out as others: those that an update changes; all, if rows go away."""
+        stamps_rows = self.rewrite.stamps_rows
+        if not len(self.gone):
+            return (*((COMMIT_TIME, COMMIT_SEQNO) if stamps_rows else ()), *self.rewrite.may_change)
+        names = file_schema_of(self.rewrite.schema).names
+        return tuple(name for name in names if not (stamps_rows and name in _PLACE))
+
+    @property
+    def coded(self) -> frozenset[str]:
+        """Of these columns those that stand in dictionaries."""
+        return frozenset(name for name in self.decoded if self.old.has_dictionary(self.group, name))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,14 +142,6 @@ class Recode:
     count: int
 
     @property
-    def thinned(self) -> tuple[OldSlice, int] | None:
-        """The old row group of which rows go away, if nothing else happens; None otherwise."""
-        if not isinstance(self.old, tuple) or len(self.old[1]) != 1 or not self.rewrite.stamps_rows:
-            return None
-        is_more = len(self.changes.updates) or len(self.changes.inserts)
-        return None if is_more else (self.old[0], self.old[1][0])
-
-    @property
     def stored(self) -> int:
         """Rows of the old file that it begins with."""
         if isinstance(self.old, tuple):
@@ -137,63 +150,79 @@ class Recode:
 
 
 def patched(patches: Sequence[Patch]) -> list[Fresh]:
-    """Columns that change, for each of these row groups; the file's name is among them."""
+    """Columns that change, for each of these row groups, and all if rows go away; the file's name is among them. A
+    column stands in a dictionary if it did.
+    """
+    schema = file_schema_of(patches[0].rewrite.schema) if patches else pa.schema([])
+    strings = frozenset(field.name for field in schema if field.type == pa.string())
+    coded = [one.coded for one in patches]
     alike: dict[tuple[tuple[str, ...], frozenset[str]], list[int]] = {}
     for number, one in enumerate(patches):
-        wanted = (*((COMMIT_TIME, COMMIT_SEQNO) if one.rewrite.stamps_rows else ()), *one.rewrite.may_change)
-        coded = frozenset(name for name in wanted if _stays_coded(one, name))
-        alike.setdefault((wanted, coded), []).append(number)
+        alike.setdefault((one.decoded, coded[number] & strings), []).append(number)
     found: list[Fresh] = [{} for _ in patches]
-    for (wanted, coded), numbers in alike.items():
-        some = [patches[number] for number in numbers]
-        for number, fresh in zip(numbers, _patched_alike(some, wanted, coded), strict=True):
+    for (decoded, texts), numbers in alike.items():
+        made = _patched_alike([patches[n] for n in numbers], decoded, texts, [coded[n] for n in numbers])
+        for number, fresh in zip(numbers, made, strict=True):
             found[number] = fresh
     return found
 
 
-def _stays_coded(patch: Patch, name: str) -> bool:
-    """Whether a text column is patched in its dictionary."""
-    schema = patch.rewrite.schema
-    place = schema.get_field_index(name)
-    is_text = name == COMMIT_TIME or (place >= 0 and schema.field(place).type == pa.string())
-    return is_text and patch.old.has_dictionary(patch.group, name)
-
-
-def _patched_alike(patches: Sequence[Patch], wanted: Sequence[str], coded: frozenset[str]) -> list[Fresh]:
-    """The same, of row groups in which the same columns may change and stand in dictionaries."""
+def _patched_alike(
+    patches: Sequence[Patch], decoded: Sequence[str], texts: frozenset[str], coded: Sequence[frozenset[str]]
+) -> list[Fresh]:
+    """The same, of row groups of which the same columns are decoded, and the same texts stand in dictionaries."""
     rewrite = patches[0].rewrite
-    sizes = [one.old.parts.rows[one.group] for one in patches]
+    sizes = [one.stored for one in patches]
     counts = [len(one.places) for one in patches]
     ends, firsts = np.cumsum([0, *sizes]), np.cumsum([0, *counts])
     places = np.concatenate([one.places + end for one, end in zip(patches, ends, strict=False)])
+    gone = np.concatenate([one.gone + end for one, end in zip(patches, ends, strict=False)])
     updates = pa.concat_tables([one.updates for one in patches], promote_options="default")
-    stored = decode_together([(one.old, (one.group,)) for one in patches], wanted, sorted(coded))
-    if rewrite.rule.function is not None:
+    stored = decode_together([(one.old, (one.group,)) for one in patches], decoded, sorted(texts))
+    if rewrite.rule.function is not None and len(places):
         before = stored.take(pa.array(places))
         updates = rewrite.rule.updated(before, updates, rewrite.schema, rewrite.new.file_name)
     stamps = _stamps(patches, counts) if rewrite.stamps_rows else {}
-    columns: list[dict[str, pa.Array]] = [
-        {FILE_NAME: constant_column(one.rewrite.new.file_name, size)} if one.rewrite.stamps_rows else {}
-        for one, size in zip(patches, sizes, strict=True)
-    ]
-    for name in wanted:
-        values = stamps[name] if name in stamps else one_array(updates.column(name))
-        if name in coded:  # the entries of a dictionary are those of its row group
-            for number, one in enumerate(patches):
-                column = one_array(stored.column(name).slice(ends[number], sizes[number]))
-                mine = values.slice(firsts[number], counts[number])
-                new, is_new = _replaced(rewrite, name, column, one.places, mine)
-                if is_new.any():
-                    columns[number][name] = without_unused(new)
-            continue
-        new, is_new = _replaced(rewrite, name, one_array(stored.column(name)), places, values)
-        for number in np.flatnonzero(np.logical_or.reduceat(is_new, firsts[:-1])).tolist():
-            columns[number][name] = new.slice(ends[number], sizes[number])
-    return _encoded_alike(rewrite, columns, {FILE_NAME, *coded})
+    changing = frozenset((*stamps, *rewrite.may_change)) if len(places) else frozenset()
+    keep = np.ones(stored.num_rows, np.bool_)
+    keep[gone] = False
+    kept = np.concatenate([[0], np.cumsum(keep)])[ends]
+    spans = list(zip(kept.tolist(), np.diff(kept).tolist(), strict=False))
+    columns = [_placed(one, rows) for one, (_, rows) in zip(patches, spans, strict=True)]
+    owners = np.repeat(np.arange(len(patches)), counts)
+    for name in decoded:
+        column, is_new = stored.column(name), np.zeros(len(places), np.bool_)
+        if name in changing:
+            values = stamps[name] if name in stamps else one_array(updates.column(name))
+            if name in texts:  # the entries of a dictionary are those of its row group
+                parts = zip(ends, sizes, firsts, counts, patches, strict=False)
+                made = [
+                    _replaced(rewrite, name, one_array(column.slice(end, size)), one.places, values.slice(at, count))
+                    for end, size, at, count, one in parts
+                ]
+                column = pa.chunked_array([new for new, _ in made])
+                is_new = np.concatenate([some for _, some in made])
+            else:
+                column, is_new = _replaced(rewrite, name, one_array(column), places, values)
+        if len(gone):
+            column = column.filter(pa.array(keep))
+        for number in range(len(patches)) if len(gone) else np.unique(owners[is_new]).tolist():
+            mine = column.slice(*spans[number])
+            columns[number][name] = without_unused(one_array(mine)) if name in texts else mine
+    return _encoded_alike(rewrite, columns, [frozenset((*_PLACE, *some)) for some in coded])
+
+
+def _placed(patch: Patch, rows: int) -> dict[str, pa.Array]:
+    """Columns that say where its rows are; the partition is what it was if no row goes away."""
+    if not patch.rewrite.stamps_rows:
+        return {}
+    named = {FILE_NAME: constant_column(patch.rewrite.new.file_name, rows)}
+    place = {PARTITION_PATH: constant_column(patch.rewrite.new.partition_path, rows)} if len(patch.gone) else {}
+    return {**place, **named}
 
 
 def _stamps(patches: Sequence[Patch], counts: Sequence[int]) -> dict[str, pa.Array]:
-    rows = np.concatenate([one.places + one.first_row for one in patches])
+    rows = np.concatenate([one.first_row + one.places - np.searchsorted(one.gone, one.places) for one in patches])
     tasks = np.repeat([one.rewrite.new.task for one in patches], counts)
     instant = patches[0].rewrite.new.instant
     return {COMMIT_TIME: pa.repeat(instant, len(rows)), COMMIT_SEQNO: sequence_numbers(instant, tasks, rows)}
@@ -218,19 +247,21 @@ def _replaced(
 
 
 def _encoded_alike(
-    rewrite: Rewrite, columns: Sequence[Mapping[str, pa.Array]], dictionaries: Iterable[str]
+    rewrite: Rewrite, columns: Sequence[Mapping[str, pa.Array]], coded: Sequence[frozenset[str]]
 ) -> list[Fresh]:
-    """Encode these columns, a row group each; row groups with the same columns go into one file."""
-    alike: dict[tuple[str, ...], list[int]] = {}
-    for number, mine in enumerate(columns):
-        alike.setdefault(tuple(mine), []).append(number)
+    """Encode these columns, a row group each; row groups with the same columns, and the same of them in dictionaries,
+    go into one file.
+    """
+    alike: dict[tuple[tuple[str, ...], tuple[str, ...]], list[int]] = {}
+    for number, (mine, some) in enumerate(zip(columns, coded, strict=True)):
+        alike.setdefault((tuple(mine), tuple(name for name in mine if name in some)), []).append(number)
     found: list[Fresh] = [{} for _ in columns]
-    for names, numbers in alike.items():
+    for (names, dictionaries), numbers in alike.items():
         if not names:  # every value is what is stored
             continue
         tables = [pa.table(dict(columns[number])) for number in numbers]
         schema = pa.schema([file_schema_of(rewrite.schema).field(name) for name in names])
-        parts = encoded_parts(tables, schema, rewrite.config, dictionaries=[n for n in names if n in dictionaries])
+        parts = encoded_parts(tables, schema, rewrite.config, dictionaries=dictionaries)
         for place, number in enumerate(numbers):
             found[number] = dict.fromkeys(names, (parts, place))
     return found
@@ -239,10 +270,7 @@ def _encoded_alike(
 def recoded(recodes: Sequence[Recode]) -> list[list[GroupOf]]:
     """The row groups of each of these. Raises: InvariantError: other rows came out than were planned."""
     found: list[list[GroupOf]] = [[] for _ in recodes]
-    thinned = {number: (*old, one) for number, one in enumerate(recodes) if (old := one.thinned) is not None}
-    for number, group in zip(thinned, _thinned(list(thinned.values())), strict=True):
-        found[number] = [group]
-    ours = [number for number, one in enumerate(recodes) if isinstance(one.old, tuple) and number not in thinned]
+    ours = [number for number, one in enumerate(recodes) if isinstance(one.old, tuple)]
     new = [number for number, one in enumerate(recodes) if one.old is None]
     others = [[number] for number, one in enumerate(recodes) if isinstance(one.old, pa.Table)]
     for numbers in filter(None, (ours, new, *others)):
@@ -250,49 +278,6 @@ def recoded(recodes: Sequence[Recode]) -> list[list[GroupOf]]:
         for number, groups in zip(numbers, _recoded_alike(some), strict=True):
             found[number] = groups
     return found
-
-
-def _thinned(thinned: Sequence[tuple[OldSlice, int, Recode]]) -> list[GroupOf]:
-    """Row groups of ours without the rows that go away. A column stands in a dictionary if it did."""
-    alike: dict[tuple[tuple[str, ...], tuple[str, ...]], list[int]] = {}
-    for number, (old, group, one) in enumerate(thinned):
-        schema = file_schema_of(one.rewrite.schema)
-        coded = tuple(name for name in schema.names if name not in _PLACE and old.has_dictionary(group, name))
-        texts = tuple(name for name in coded if schema.field(name).type == pa.string())
-        alike.setdefault((coded, texts), []).append(number)
-    found: dict[int, GroupOf] = {}
-    for (coded, texts), numbers in alike.items():
-        parts = _thinned_alike([thinned[number] for number in numbers], coded, texts)
-        found |= zip(numbers, parts.groups(), strict=True)
-    return [found[number] for number in range(len(thinned))]
-
-
-def _thinned_alike(
-    thinned: Sequence[tuple[OldSlice, int, Recode]], coded: Sequence[str], texts: Sequence[str]
-) -> ParquetParts:
-    """The same, of those that have the same columns in dictionaries, and the same texts among them."""
-    rewrite = thinned[0][2].rewrite
-    schema = file_schema_of(rewrite.schema)
-    stored = decode_together(
-        [(old, (group,)) for old, group, _ in thinned], [name for name in schema.names if name not in _PLACE], texts
-    )
-    firsts = np.cumsum([0, *(one.stored for *_, one in thinned)], dtype=np.int64)
-    keep = np.ones(stored.num_rows, np.bool_)
-    keep[
-        np.concatenate([one.changes.delete_positions + at for at, (*_, one) in zip(firsts, thinned, strict=False)])
-    ] = False
-    rows = stored.filter(pa.array(keep))
-    ends = np.concatenate([[0], np.cumsum(keep, dtype=np.int64)])[firsts].tolist()
-    tables = []
-    for (*_, one), at, end in zip(thinned, ends, ends[1:], strict=False):
-        _check_count(one, end - at)
-        columns = {name: rows.column(name).slice(at, end - at) for name in rows.column_names}
-        columns |= {name: without_unused(one_array(columns[name])) for name in texts}
-        columns[PARTITION_PATH] = constant_column(one.new.partition_path, end - at)
-        columns[FILE_NAME] = constant_column(one.new.file_name, end - at)
-        made = pa.table([columns[name] for name in schema.names], names=schema.names)
-        tables.append(made.cast(schema_of_arrays(made, schema)))
-    return encoded_parts(tables, tables[0].schema, rewrite.config, dictionaries=[*coded, *_PLACE])
 
 
 def _check_count(one: Recode, rows: int) -> None:

@@ -219,7 +219,9 @@ def test_files_made_together_are_the_same_as_made_alone(data: st.DataObject):
     together = [NewFile(*file) for file in files]
     make_together(together)
     for file, new in zip(files, together, strict=True):
-        assert b"".join(new) == b"".join(NewFile(*file))
+        alone = NewFile(*file)
+        assert b"".join(new) == b"".join(alone)
+        assert new.encoded == alone.encoded  # how many chunks were copied, too
 
 
 def test_files_made_together_are_decoded_and_encoded_at_once(monkeypatch: pytest.MonkeyPatch):
@@ -228,10 +230,10 @@ def test_files_made_together_are_decoded_and_encoded_at_once(monkeypatch: pytest
     monkeypatch.setattr(
         pq.ParquetWriter, "write_table", lambda self, *a, **k: written.append(self) or real(self, *a, **k)
     )
-    olds = [opened(old_rows([f"k{n}{i}" for i in range(8)])) for n in range(6)]
+    keys = [f"k{i}" for i in range(8)]
+    olds = [opened(old_rows(keys)) for _ in range(6)]
     files = []
     for n, old in enumerate(olds):
-        keys = [f"k{n}{i}" for i in range(8)]
         files.append(NewFile(old, change(keys, [3], [4] if n % 2 else [], []), REWRITE))
         old.decode = None  # type: ignore[method-assign, assignment] # nobody decodes it alone
     written.clear()
@@ -480,6 +482,31 @@ def test_a_row_group_that_loses_rows_says_of_the_others_what_one_made_of_them_sa
             for name in ("note", "_hoodie_commit_time"):
                 chunk = coded.read_row_group(number, columns=[name]).column(0).chunk(0)
                 assert set(chunk.dictionary.to_pylist()) == set(chunk.to_pylist()) - {None}
+
+
+@pytest.mark.parametrize(("update", "delete"), [((2, 7, 30), ()), ((), (1, 5)), ((2, 7, 30), (1, 3, 5))])
+def test_columns_stand_in_dictionaries_as_they_did_whatever_happens_to_their_rows(
+    update: tuple[int, ...], delete: tuple[int, ...]
+):
+    """Or a table grows with its upserts. An updated row counts from where it stands in the new file."""
+    config, keys = WriteConfig(row_group_rows=40), [f"k{n:02d}" for n in range(40)]
+    rows = old_rows(keys)
+    for name, values in (("note", ["a", None, "b", "c"]), ("v", [None, 7, -7, 2**62]), ("price", [1, 2, None, 3])):
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, name, pa.array(values * 10, rows.schema.field(name).type))
+    old, rewrite = opened(rows, config), dataclasses.replace(REWRITE, config=config)
+    changes = change(keys, [*update], [*delete], [])
+    check(old, changes, rewrite)
+    data, _ = made(old, changes, rewrite)
+    ((group,), before) = groups_of(data), pq.read_metadata(old._file.reader()).row_group(0)
+    had, has = (
+        {c.path_in_schema for n in range(g.num_columns) if (c := g.column(n)).has_dictionary_page}
+        for g in (before, group)
+    )
+    assert has == had > {"note", "v", "price"}
+    numbers = read(data).column("_hoodie_commit_seqno").to_pylist()
+    kept = [n for n in range(40) if n not in delete]
+    assert [numbers[kept.index(n)] for n in update] == [f"{NEW.instant}_{NEW.task}_{kept.index(n)}" for n in update]
 
 
 def test_the_footer_of_a_file_that_is_not_in_memory_is_read_once_before_it_is_parsed() -> None:
