@@ -80,6 +80,7 @@ class Snapshot:
     _partitions: dict[str, PartitionFiles] = field(default_factory=dict, repr=False, compare=False)
     _walked: list[tuple[str, ...]] = field(default_factory=list, repr=False, compare=False)
     _stats: dict[str, CommitMetadata | None] = field(default_factory=dict, repr=False, compare=False)
+    _hidden: dict[str, BaseFile] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def instant_time(self) -> str | None:
@@ -118,11 +119,19 @@ class Snapshot:
             named = self._named
             if named is None:
                 objects = self.storage.list_folder(partition_path).objects
-                known = self._sort_out(partition_path, _sizes(objects)) if _is_partition(objects) else PartitionFiles()
+                known = self._sort_out(partition_path, _sizes(objects))
+                if not _is_partition(objects):
+                    self._hidden.update((partition_path, file) for file in known.live[:1])
+                    known = PartitionFiles()
             else:
                 known = self._sort_out(partition_path, named.get(partition_path, {}).items())
             self._partitions[partition_path] = known
         return known
+
+    def hidden_file(self, partition_path: str) -> BaseFile | None:
+        """A file that would be live if its folder had partition metadata; None if there is none, or it has."""
+        self.files_of(partition_path)
+        return self._hidden.get(partition_path)
 
     def base_files(self, partition_path: str) -> tuple[BaseFile, ...]:
         return self.files_of(partition_path).live

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from lakeindex.api.table import LakeTable
 from lakeindex.cli import main
-from lakeindex.errors import FencedError, OptionError, PendingInstantError, UsageError
+from lakeindex.errors import FencedError, OptionError, PendingInstantError, TableCorruptError, UsageError
 from lakeindex.lock.lock import LOCK_FOLDER
 from lakeindex.operations import repair as repairing
 from lakeindex.operations import repair_plan
@@ -21,7 +21,7 @@ from lakeindex.operations.repair_plan import Mend, Unmended
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.table.host import this_host
-from tests.builders import Row, batch_of, make_table
+from tests.builders import Row, batch_of, content_of, make_table
 from tests.golden import made_once
 from tests.meanwhile import MemoryTable
 from tests.stored_indexes import inserted
@@ -402,3 +402,31 @@ def test_maintenance_does_what_changes_no_row(tmp_path: Path) -> None:
     assert [kind for kind, _ in told(table.repair().mends)] == ["keys"], "rows are left to who looks at the plan"
     assert not table.maintain(["repair"]).steps[0].changed
     assert "repair" not in [one.step for one in table.maintain().steps]
+
+
+@pytest.mark.parametrize("index", ["BLOOM", "GLOBAL_SIMPLE", "RECORD_INDEX", "BUCKET"])
+def test_nothing_is_written_into_a_partition_that_no_reader_finds(tmp_path: Path, index: str) -> None:
+    """Its rows would be there again, beside those of the batch; by the metadata table it is found."""
+    options = {"hoodie__bucket__index__num__buckets": "2"} if index == "BUCKET" else {}
+    table = make_table(tmp_path / "t", hoodie__index__type=index, **options)
+    table.upsert(batch_of(FIRST))
+    before, again = content_of(table), batch_of([Row("b", "y", 9, "again"), Row("n", "y", 9, "new")])
+    marker = root(table) / "y/.hoodie_partition_metadata"
+    marker.unlink()
+    for write, batch in ((table.upsert, again.slice(0, 1)), (table.upsert, again), (table.insert_overwrite, again)):
+        with pytest.raises(TableCorruptError, match=r"y/.* is there, but y/.hoodie_partition_metadata is not") as no:
+            write(batch)
+        assert "repair TABLE --only partition --apply" in str(no.value.hint)
+    assert not marker.exists()
+    table.upsert(batch_of([Row("q", "q", 1, "of a new partition"), Row("a", "x", 9, "of another one")]))
+    assert table.repair(only=["partition"], apply=True).ok
+    others = {one for one in before if one[1] != "a"}
+    assert content_of(table) >= others
+    table.metadata_build(["files"])
+    marker.unlink()
+    assert table.upsert(again).inserts == 1
+    assert {one for one in content_of(table) if one[2] == "y" and one[1] in "bn"} == {
+        ("y", "b", "y", 9, "again"),
+        ("y", "n", "y", 9, "new"),
+    }
+    assert table.check().ok

@@ -18,11 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.commit.guards import refuse_clustered
-from lakeindex.errors import InvariantError, QuarantineExceededError, WriteConflictError
+from lakeindex.errors import InvariantError, QuarantineExceededError, TableCorruptError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footer_cache import RowCount, count_rows, rows_that_may_be_in
 from lakeindex.files.key_columns import StoredColumns
 from lakeindex.format.file_names import new_file_id, write_token
+from lakeindex.format.partitions import partition_metadata_path
 from lakeindex.hashing.arrow import plain_strings
 from lakeindex.index.contract import FileGroups, KeyHomes
 from lakeindex.index.fate import Fate
@@ -543,9 +544,27 @@ def plan_merge(
     size = expected_record_bytes(spec, looked_up, files)
     plan = make_plan(files, found, tags, replaced.left, spec.config, placing, record_bytes=size)
     refuse_clustered(snapshot, replaced.files, spec.config)
+    _refuse_hidden(snapshot, {one.partition for one in tags.new_rows})
     counted = count_rows(storage_at(spec.table_uri), replaced.files)
     kept = kept_rows([folder.read_table(part) for part in tags.kept], files)
     return PlannedMerge(files, found, tags, plan, replaced, counted, in_the_way, kept)
+
+
+def _refuse_hidden(snapshot: Snapshot, partitions: Iterable[str]) -> None:
+    """Make nothing a partition again that no reader finds: its rows would be there beside those of the batch.
+
+    Raises:
+        TableCorruptError: a folder has files of the table, and no partition metadata.
+    """
+    for partition in sorted(partitions):
+        file, path = snapshot.hidden_file(partition), partition_metadata_path(partition)
+        if file is not None:
+            raise TableCorruptError(
+                f"{file.path} is there, but {path} is not: no reader finds the partition",
+                culprit=path,
+                hint="`lakeindex repair TABLE --only partition --apply` writes it if a commit or the metadata table "
+                "names the files; else copy that of a partition of the same depth, or move files of nobody elsewhere",
+            )
 
 
 def _cut(
