@@ -232,12 +232,12 @@ class _Rebuilding:
         partitions, notes = self._metadata(entries, binding)
         if partitions:
             entries[keys.METADATA_PARTITIONS[0]] = ",".join(sorted(partitions))
-            evidence["metadata table"] = "compared with the files"
+            evidence["metadata table"] = "compared with the files" + (", some of which are not there" if notes else "")
             if is_there(self.storage, DEFINITIONS_PATH):
                 entries[DEFINITIONS_PROPERTY] = DEFINITIONS_PATH
         entries[keys.CHECKSUM[0]] = entries.pop(keys.CHECKSUM[0])  # last: a file that is cut off lacks it
         data = format_properties(entries, comments=("Updated by lakeindex",))
-        return _Made(Source.REBUILT, entries, data, evidence, compared, notes, bool(notes))
+        return _Made(Source.REBUILT, entries, data, evidence, compared, notes, bool(notes) and not partitions)
 
     def _said(self, spellings: tuple[str, ...]) -> str | None:
         return next((self.given.properties[one] for one in spellings if one in self.given.properties), None)
@@ -355,7 +355,7 @@ class _Rebuilding:
     def _metadata(
         self, entries: Mapping[str, str], binding: TableBinding | None
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The partitions of the metadata table, if all of it agrees with the files; else what is to be said of it."""
+        """The partitions of the metadata table, if it agrees with all files that are there; and what is to be said."""
         if not self.storage.list(METADATA_ROOT):
             return (), ()
         names = [folder.strip("/").rpartition("/")[2] for folder in self.storage.list_folder(METADATA_ROOT).folders]
@@ -372,7 +372,12 @@ class _Rebuilding:
             assert metadata is not None
             snapshot = table.listed_snapshot()
             view, files = MetadataView.load(metadata, snapshot.timeline), committed_files(snapshot)
-            wrong = next(iter([*find_faults(view, files), *find_index_faults(view, snapshot, files)]), None)
+            view.check_told()
+            faults = list(find_faults(view, files))
+            if faults and all(one.kind == "surplus" for one in faults):  # it may be the only one to know of a loss
+                lost = f"the metadata table names files that no reader of the folders finds, such as {faults[0].path}"
+                return partitions, (f"{lost}: see `lakeindex repair TABLE`",)
+            wrong = next(iter([*faults, *find_index_faults(view, snapshot, files)]), None)
         except LakeIndexError as error:
             if not is_damage(error):
                 raise

@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from lakeindex import open_table
 from lakeindex.api.table import LakeTable
 from lakeindex.cli import main
 from lakeindex.errors import TableCorruptError, TableNotFoundError, UsageError
 from lakeindex.format.java_properties import parse_properties
 from lakeindex.operations.repair_properties import Source
 from tests.builders import Row, as_hudis, batch_of, content_of, make_table
-from tests.unit.operations.test_repair import FIRST, table_of_two, tree
+from tests.unit.operations.test_repair import FIRST, live_of, table_of_two, tree
+from tests.unit.operations.test_repair_files import table_of_archived
 
 pytestmark = pytest.mark.usefixtures("time_leaps")
 FIELDS = {"key": "id", "partition": "day", "ordering": "ts"}
@@ -193,3 +195,28 @@ def test_the_command(tmp_path: Path) -> None:
     done = json.loads(run.invoke(main, [*command, "--apply", "--json"]).output)
     assert done["entries"]["hoodie.database.name"] == "a=b"
     goes_on(table)
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
+@pytest.mark.parametrize("case", ["a partition has no metadata", "a file is lost"])
+def test_a_metadata_table_that_alone_knows_of_more_files_stays(tmp_path: Path, version: str, case: str) -> None:
+    """Their commits were archived: without it their rows would be gone, and nothing would say so."""
+    table = table_of_archived(tmp_path, version)
+    content, folder = content_of(table), Path(table.uri.removeprefix("file://"))
+    lost = live_of(table, "x") if case == "a file is lost" else folder / "w/.hoodie_partition_metadata"
+    lost.unlink()
+    (folder / ".hoodie/hoodie.properties").unlink()
+    done = table.repair_properties(**FIELDS, apply=True)
+    assert (done.source, done.entries["hoodie.table.metadata.partitions"]) == (Source.REBUILT, "files,record_index")
+    (note,) = done.notes
+    assert "names files that no reader of the folders finds, such as" in note
+    again = open_table(table.uri)
+    mended = again.repair(apply=True)
+    assert mended.ok
+    if case == "a file is lost":
+        assert [one.path for one in mended.files] == [f"x/{lost.name}"]
+    else:
+        assert [(one.kind, one.culprit) for one in mended.mends] == [("partition", "w/.hoodie_partition_metadata")]
+        assert content_of(again) == content
+    assert again.check().ok
+    assert again.metadata_verify().ok
