@@ -1,5 +1,5 @@
 """Rows that differ between two states of a table: file slices of the file groups that differ are compared, by keys and
-commit times alone. Only the keys that changed their file group are held.
+commit times alone. Only the keys that changed their file group are held, and of the others 8 bytes each.
 
 A row is unchanged if its ``_hoodie_commit_time`` is: nobody has written it since. So rows that clustering or a rescale
 moved to other file groups are none that changed.
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.hashing.arrow import RowNumbers, plain_strings
 from lakeindex.model import BaseFile, Group
+from lakeindex.operations.check_base_files import KeyHashes, hashes_of
 from lakeindex.operations.rows.aligned_rows import blamed, open_base_file
 from lakeindex.parquet.pages import read_groups
 from lakeindex.storage.port import Storage
@@ -98,10 +99,7 @@ class _Side:
     def add(self, number: int, stored: pa.Table, rows: RowNumbers, partition: str | None) -> None:
         if len(rows):
             chosen = stored.take(pa.array(rows))
-            keys = plain_strings(chosen.column(RECORD_KEY)).cast(pa.string())
-            if partition is not None:
-                keys = pc.binary_join_element_wise(pa.scalar(f"{len(partition)}:{partition}"), keys, "")
-            self.keys.append(keys)
+            self.keys.append(_scoped(chosen.column(RECORD_KEY), partition))
             self.times.append(plain_strings(chosen.column(COMMIT_TIME)).cast(pa.string()))
             self.places.append((number, rows))
 
@@ -135,6 +133,7 @@ def compared(
         return [ChangedRows(pair.new, Change.INSERT, None) for pair in pairs if pair.new is not None]
     before, after = _Side(), _Side()
     found: list[ChangedRows] = []
+    left: list[tuple[Group, KeyHashes]] = []
     for number, pair in enumerate(pairs):
         old, new = _keys_of(storage, pair.old), _keys_of(storage, pair.new)
         lone = None if across_partitions else (pair.new or pair.old)
@@ -145,7 +144,22 @@ def compared(
             found += [ChangedRows(pair.new, Change.AFTER, here.after)]
         before.add(number, old, here.gone, partition)
         after.add(number, new, here.came, partition)
+        if pair.group not in kept:
+            stays = np.setdiff1d(np.arange(new.num_rows, dtype=np.int64), here.came)
+            left.append((pair.group, hashes_of(_scoped(new.column(RECORD_KEY).take(pa.array(stays)), partition))))
+    gone = np.unique(hashes_of(before.joined()[0]))
+    several = [group for group, hashes in left if len(np.intersect1d(hashes, gone))] if len(gone) else []
+    if several:  # of a key that goes from one group another one has a row
+        return compared(storage, pairs, {*kept, *several}, across_partitions=across_partitions)
     return found + list(_across(pairs, before, after))
+
+
+def _scoped(column: pa.ChunkedArray, partition: str | None) -> pa.Array:
+    """Keys as they are unique: in a partition, or (None) in the table."""
+    keys = plain_strings(column).cast(pa.string())
+    if partition is None:
+        return keys
+    return pc.binary_join_element_wise(pa.scalar(f"{len(partition)}:{partition}"), keys, "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -302,6 +302,17 @@ def test_a_key_that_is_stored_twice_has_what_is_left_when_one_copy_goes(tmp_path
     assert stored(copy) == stored(table) == [("x", "a", 1), ("x", "b", 1), ("x", "c", 1)]
 
 
+def test_a_key_of_which_all_copies_go_and_one_comes_again_is_not_gone(tmp_path: Path):
+    """It comes back into the file group of one of them; from the other it is gone. One that does not come back is."""
+    table, copy, since = doubled(tmp_path)
+    table.delete(batch_of([Row("a", "x", 0, None), Row("b", "x", 0, None)]).select(["id", "day"]))
+    table.upsert(batch_of([Row("a", "x", 9, "z")]))
+    found = {(row["id"], row["_change_type"]) for row in rows(table, since=since)}
+    assert found == {("a", "update_preimage"), ("a", "update_postimage"), ("b", "delete")}
+    copy.apply(table.changes(since=since))
+    assert stored(copy) == stored(table) == [("x", "a", 9), ("x", "c", 1)]
+
+
 def test_copies_of_a_key_that_move_are_no_changes(tmp_path: Path):
     table, _, since = doubled(tmp_path)
     assert table.cluster().files_before
