@@ -59,6 +59,9 @@ from lakeindex.timeline.timeline import Timeline
 from lakeindex.write.base_file import RECORD_KEY
 
 _ENDS: Final = ("minValue", "maxValue")
+_SURPLUS: Final = (
+    "`lakeindex repair TABLE`: the file may be lost, and a metadata table that is built anew would hide that"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -459,6 +462,6 @@ def _faults_of(
         elif size is None:
             file = parse_base_file(partition, name, told)
             if file is None or timeline.is_visible(file.instant_time):  # no reader looks for one of a failed write
-                yield MetadataFault("surplus", prefix + name, f"{told} bytes", "no such file")
+                yield MetadataFault("surplus", prefix + name, f"{told} bytes", "no such file", _SURPLUS)
         elif size != told:
             yield MetadataFault("size", prefix + name, f"{told} bytes", f"{size} bytes")

@@ -635,6 +635,7 @@ def test_a_metadata_table_is_not_built_anew_where_it_alone_knows_of_a_loss(tmp_p
     table = table_of_archived(tmp_path, version)
     lost = live_of(table, "x")
     lost.unlink()
+    assert any("`lakeindex repair TABLE`: the file may be lost" in one.hint for one in table.check().violations)
     alone = table.repair(only=["metadata"], apply=True)
     assert (alone.mends, alone.ok) == ((), False)
     (left,) = alone.unmended
