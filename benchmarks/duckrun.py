@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from benchmarks import environment, timings
 from benchmarks.harness import Part
-from benchmarks.measuring import Usage, apart, measured, restore
+from benchmarks.measuring import Usage, apart, encoded_bytes, listing, measured, restore
 from benchmarks.timings import Timing
 from benchmarks.tpch import KEY, PEERS
 from benchmarks.workloads import DATA
@@ -198,7 +198,9 @@ def measure(name: str, peers: tuple[str, ...], runs: int) -> list[Timing]:
             else:
                 shutil.rmtree(work.parent, ignore_errors=True)
                 work.parent.mkdir()
+            before = listing(work.parent)
             usage = apart(_step, peer, step, str(work), str(given / f"{step}.parquet"))
+            usage.encoded_bytes = encoded_bytes(work, before)
             left = apart(_found, peer, str(work))
             if left != expected[step]:
                 raise AssertionError(f"rows and hashes after {step}: {left} instead of {expected[step]}")

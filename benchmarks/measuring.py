@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import platform
 import shutil
@@ -35,12 +36,14 @@ class Usage:
         cpu_seconds: CPU of the peer's process tree, children that ended included.
         others_cpu_seconds: CPU that the rest of the machine used meanwhile: a measure of noise.
         peak_bytes: highest resident memory of the tree, sampled.
+        encoded_bytes: of data files, if it was asked: :func:`encoded_bytes`.
     """
 
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     others_cpu_seconds: float = 0.0
     peak_bytes: int = 0
+    encoded_bytes: int = 0
 
 
 def _tree(root: int) -> list[psutil.Process]:
@@ -148,6 +151,18 @@ def written(before: Listing, after: Listing) -> Written:
     new = {path: size for path, (size, mtime) in after.items() if before.get(path) != (size, mtime)}
     data = [new[path] for path in data_files(new)]
     return Written(len(data), sum(data), sum(new.values()) - sum(data))
+
+
+def encoded_bytes(table: Path, before: Listing) -> int:
+    """Bytes of data files that are new since a listing of the table's folder's folder, where lakeindex has its runs,
+    too; less those that it says it copied.
+    """
+    new = {path: size for path, (size, mtime) in listing(table.parent).items() if before.get(path) != (size, mtime)}
+    inside = {
+        path.removeprefix(f"{table.name}/"): size for path, size in new.items() if path.startswith(f"{table.name}/")
+    }
+    told = [json.loads((table.parent / path).read_text()) for path in new if path.endswith("/summary.json")]
+    return sum(inside[path] for path in data_files(inside)) - sum(one["bytes_copied"] for one in told)
 
 
 def with_stored_modules(env: Mapping[str, str]) -> dict[str, str]:

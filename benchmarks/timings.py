@@ -71,6 +71,8 @@ class Timing:
         self.cpu_seconds.append(round(usage.cpu_seconds, 2))
         self.others_cpu_seconds.append(round(usage.others_cpu_seconds, 2))
         self.peak_bytes = max(self.peak_bytes, usage.peak_bytes)
+        if usage.encoded_bytes:
+            self.facts["MB encoded"] = f"{usage.encoded_bytes / 1e6:.1f}"
 
     def fail(self, error: BaseException) -> None:
         """Keep why; the others go on."""

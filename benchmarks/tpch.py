@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from benchmarks import environment, timings
 from benchmarks.harness import Part
-from benchmarks.measuring import Usage, apart, measured, restore
+from benchmarks.measuring import Usage, apart, encoded_bytes, listing, measured, restore
 from benchmarks.timings import Timing
 from benchmarks.workloads import DATA
 
@@ -176,7 +176,9 @@ def measure(name: str, peers: tuple[str, ...], runs: int) -> list[Timing]:
             else:
                 restore(base.parent, work.parent)
             file = given.file("load" if step == "scan" else step)
+            before = listing(at.parent)
             rows, usage = apart(_step, peer, step, str(at), str(file))
+            usage.encoded_bytes = encoded_bytes(at, before)
             timings.checked(rows, given.rows[step])
             return usage
 

@@ -131,6 +131,7 @@ class RunSummary(JsonResult):
         files_created: new file groups.
         files_rewritten: file groups with a new slice.
         bytes_written: bytes of base files.
+        bytes_copied: of them, those of column chunks that were copied; the others were encoded.
         rows_copied: untouched rows that were rewritten with their file.
         chunks_copied: column chunks of the new files that were copied as bytes.
         chunks_encoded: column chunks of the new files that were encoded.
@@ -168,6 +169,7 @@ class RunSummary(JsonResult):
     files_created: int = 0
     files_rewritten: int = 0
     bytes_written: int = 0
+    bytes_copied: int = 0
     rows_copied: int = 0
     chunks_copied: int = 0
     chunks_encoded: int = 0

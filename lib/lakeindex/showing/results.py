@@ -58,11 +58,12 @@ def show_run(console: Screen, run: RunSummary) -> None:
             f"of {human_bytes(run.bytes_to_rewrite)}"
         )
     elif run.files_created or run.files_rewritten:
+        chunks = f"{_count(run.chunks_copied)} of {_count(run.chunks_copied + run.chunks_encoded)} column chunks"
         console.print(
             f"{_count(run.files_created)} files created, {_count(run.files_rewritten)} rewritten, "
-            f"{human_bytes(run.bytes_written)} written, {_count(run.rows_copied)} untouched rows copied "
-            f"({_count(run.chunks_copied)} column chunks copied as bytes, {_count(run.chunks_encoded)} encoded), "
-            f"{run.seconds:.2f} s"
+            f"{human_bytes(run.bytes_written)} written"
+            + (f" ({human_bytes(run.bytes_copied)} in {chunks} copied as bytes)" if run.chunks_copied else "")
+            + f", {_count(run.rows_copied)} untouched rows copied, {run.seconds:.2f} s"
         )
     if run.files_replaced:
         console.print(f"{_count(run.files_replaced)} files with {_count(run.rows_replaced)} rows replaced")

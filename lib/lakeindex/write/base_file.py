@@ -34,12 +34,15 @@ _NO_ROWS = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class EncodedFile:
-    """A base file that was made; ``tail`` are its last bytes, the footer among them."""
+    """A base file that was made; ``tail`` are its last bytes, the footer among them; ``bytes_copied`` those of chunks
+    that were copied.
+    """
 
     size: int
     tail: bytes
     chunks_copied: int
     chunks_encoded: int
+    bytes_copied: int
     row_group_rows: tuple[int, ...]
     key_entries: Mapping[str, str]
 

@@ -72,13 +72,14 @@ class NewFile:
         return self._encoded
 
     def __iter__(self) -> Iterator[bytes | memoryview]:
-        size = copied = chunks = 0
+        size = copied = copied_bytes = chunks = 0
         rows: list[int] = []
 
         def counted(groups: Iterable[GroupOf]) -> Iterator[GroupOf]:
-            nonlocal copied, chunks
+            nonlocal copied, copied_bytes, chunks
             for group in groups:
-                copied += sum(self.work.is_copied(chunk) for chunk in group.chunks)
+                sizes = [chunk.text.size for chunk in group.chunks if self.work.is_copied(chunk)]
+                copied, copied_bytes = copied + len(sizes), copied_bytes + sum(sizes)
                 chunks += len(group.chunks)
                 rows.append(group.rows)
                 yield group
@@ -88,7 +89,7 @@ class NewFile:
         for piece in splice(shell, counted(self.work.groups(shell)), entries):
             size += len(piece)
             yield piece
-        self._encoded = EncodedFile(size, bytes(piece), copied, chunks - copied, tuple(rows), entries)
+        self._encoded = EncodedFile(size, bytes(piece), copied, chunks - copied, copied_bytes, tuple(rows), entries)
 
 
 def make_together(files: Iterable[NewFile]) -> None:

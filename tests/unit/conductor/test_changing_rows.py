@@ -107,6 +107,7 @@ def test_an_update_encodes_what_it_sets(tmp_path: Path) -> None:
     table.upsert(pa.Table.from_pylist(rows, schema=schema))
     done = table.update({"a": "a + 1"}, where="a > 3")
     assert (done.updates, done.chunks_encoded, done.chunks_copied) == (5, 4, 6)  # time, number, file name, a
+    assert 0 < done.bytes_copied < done.bytes_written
     found = table.read(meta=False).sort_by("id")
     assert found.to_pylist() == [row | {"a": row["a"] + (row["a"] > 3)} for row in rows]
 

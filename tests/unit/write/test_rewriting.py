@@ -289,6 +289,9 @@ def test_new_rows_get_a_group_of_their_own_and_the_next_join_them():
     first, encoded = made(old, change(KEYS, [], [], ["n1"]))
     assert [g.num_rows for g in groups_of(first)] == [8, 8, 8, 8, 8, 1]
     assert encoded.chunks_encoded == 5 + LEAVES
+    place = old.parts.columns.index("_hoodie_file_name")
+    sizes = [[chunk.size for chunk in group] for group in old.parts.text.chunks]
+    assert encoded.bytes_copied == sum(sum(group) - group[place] for group in sizes)
     second, _ = made(ours(first), change(KEYS, [], [], ["n0", "n2"]))
     assert [g.num_rows for g in groups_of(second)] == [8, 8, 8, 8, 8, 3]
     assert read(second)["id"].to_pylist()[-3:] == ["n0", "n1", "n2"]

@@ -97,8 +97,8 @@ class WriteTask:
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
     """A slice that was written; counts are rows, ``removed`` holds deleted and moved ones; ``delta``: its keys
-    that changed; ``cached``: what to put into the footer cache; column chunks copied as bytes and encoded; wall
-    time; digest of its footer.
+    that changed; ``cached``: what to put into the footer cache; column chunks copied as bytes and encoded, bytes
+    of the former; wall time; digest of its footer.
     """
 
     file: BaseFile
@@ -112,6 +112,7 @@ class WrittenFile:
     cached: CacheEntry | None = None
     chunks_copied: int = 0
     chunks_encoded: int = 0
+    bytes_copied: int = 0
     seconds: float = 0.0
     footer: str = ""
 
@@ -278,6 +279,7 @@ def write_slice(store: Storage, slice_: FileSlice, new: NewFile, shared: float) 
         _write_delta(task, changes.inserts, slice_.gone),
         chunks_copied=encoded.chunks_copied,
         chunks_encoded=encoded.chunks_encoded,
+        bytes_copied=encoded.bytes_copied,
         seconds=round(shared + time.perf_counter() - started, 4),
         footer=digest_in(encoded.tail),
     )

@@ -455,6 +455,7 @@ class MergeAttempt:
             files_created=sum(w.old is None for w in written),
             files_rewritten=sum(w.old is not None for w in written),
             bytes_written=sum(w.file.size_bytes for w in written),
+            bytes_copied=sum(w.bytes_copied for w in written),
             rows_copied=sum(w.rows for w in written) - touched,
             chunks_copied=sum(w.chunks_copied for w in written),
             chunks_encoded=sum(w.chunks_encoded for w in written),
