@@ -96,6 +96,7 @@ def parts_of(
     metadata: pq.FileMetaData,
     *,
     footer: bytes | None = None,
+    entries: Mapping[bytes, bytes] | None = None,
     is_stored: bool = True,
     nan: frozenset[tuple[int, int]] = frozenset(),
 ) -> ParquetParts | None:
@@ -103,6 +104,7 @@ def parts_of(
 
     Args:
         footer: what :func:`footer_bytes` gave, if it was asked before.
+        entries: the metadata's key/values, if they were: a filter among them is copied each time.
 
     Returns:
         None if chunks of the file cannot be copied: one lies outside of the file, or has more than pages.
@@ -122,17 +124,20 @@ def parts_of(
     rows = tuple(metadata.row_group(g).num_rows for g in range(metadata.num_row_groups))
     schema = metadata.schema
     columns = tuple(schema.column(c).path for c in range(metadata.num_columns))
-    return ParquetParts(data, footer, text, rows, columns, known_headers(metadata), is_stored, nan)
+    return ParquetParts(data, footer, text, rows, columns, known_headers(metadata, entries), is_stored, nan)
 
 
-def known_headers(metadata: pq.FileMetaData) -> tuple[tuple[int | None, ...], ...]:
+def known_headers(
+    metadata: pq.FileMetaData, entries: Mapping[bytes, bytes] | None = None
+) -> tuple[tuple[int | None, ...], ...]:
     """CRC-32 of the page headers of each chunk, ``[row group][column]``; None where the file does not say.
 
     Raises:
         DamagedPagesError: what it says does not fit the file.
     """
     groups, width = metadata.num_row_groups, metadata.num_columns
-    entry = (metadata.metadata or {}).get(stamps.HEADERS.encode()) or b""
+    known = (metadata.metadata or {}) if entries is None else entries
+    entry = known.get(stamps.HEADERS.encode()) or b""
     try:
         crcs = stamps.parse_headers(entry.decode("ascii", "replace") or None, groups * width)
     except ValueError as error:
@@ -203,7 +208,7 @@ def splice(
         rows += group.rows
     yield from () if run is None else run.pieces(headers)
     footer = stamps.stamped(b"".join(_footer(shell, structs, rows, headers, entries or {})))
-    yield b"".join([footer, struct.pack("<I", len(footer)), _MAGIC])
+    yield b"".join([*footer, struct.pack("<I", sum(map(len, footer))), _MAGIC])
 
 
 def joined(sources: Sequence[tuple[ParquetParts, Sequence[int]]], columns: Collection[str] | None) -> bytes:

@@ -48,12 +48,13 @@ def footer_entry(varint: bytes) -> bytes:
     return b"\x18" + varint + FOOTER.encode() + b"\x18" + bytes([_DIGITS]) + _UNSET + b"\x00"
 
 
-def stamped(footer: bytes) -> bytes:
-    """The footer with its checksum put into its entry."""
+def stamped(footer: bytes) -> tuple[bytes | memoryview, ...]:
+    """The footer with its checksum put into its entry, in pieces, which are not copied: a filter may be in it."""
     at = _digits_at(footer)
     if at is None:
-        return footer
-    return footer[:at] + f"{zlib.crc32(footer):08x}".encode() + footer[at + _DIGITS :]
+        return (footer,)
+    view = memoryview(footer)
+    return view[:at], f"{zlib.crc32(footer):08x}".encode(), view[at + _DIGITS :]
 
 
 def footer_problem(footer: bytes) -> str | None:
@@ -61,7 +62,8 @@ def footer_problem(footer: bytes) -> str | None:
     at = _digits_at(footer)
     if at is None:  # the two come together: one without the other is a name that was damaged
         return None if HEADERS.encode() not in footer else f"its footer is damaged: {FOOTER} is not in it any more"
-    crc = zlib.crc32(footer[at + _DIGITS :], zlib.crc32(_UNSET, zlib.crc32(footer[:at])))
+    view = memoryview(footer)
+    crc = zlib.crc32(view[at + _DIGITS :], zlib.crc32(_UNSET, zlib.crc32(view[:at])))
     if footer[at : at + _DIGITS] == f"{crc:08x}".encode():
         return None
     return "its footer is damaged: the checksum in it does not agree"

@@ -201,7 +201,6 @@ def schema_of_arrays(rows: pa.Table, schema: pa.Schema) -> pa.Schema:
     )
 
 
-def footer_texts(metadata: pq.FileMetaData) -> dict[str, str]:
-    """The footer's key/values."""
-    entries = metadata.metadata or {}
+def footer_texts(entries: Mapping[bytes, bytes]) -> dict[str, str]:
+    """A footer's key/values."""
     return {k.decode(errors="replace"): v.decode(errors="replace") for k, v in entries.items()}

@@ -77,18 +77,21 @@ def open_slice(
     tells_keys = marks.MARK.encode() in entries
     is_marked = not tells_keys and stamps.HEADERS.encode() in entries if has_virtual_keys else tells_keys
     is_ours = is_marked and str(metadata.created_by).startswith(_OUR_WRITER)
-    parts = parts_of(file, metadata, footer=footer) if is_ours else None
+    parts = parts_of(file, metadata, footer=footer, entries=entries) if is_ours else None
     if parts is None or parts.schema != _schema_bytes(schema, config):
-        return ForeignSlice(file, metadata, schema)
-    return OldSlice(file, metadata, parts, schema)
+        return ForeignSlice(file, metadata, entries, schema)
+    return OldSlice(file, metadata, entries, schema, parts)
 
 
 class _Slice:
     """A base file, decoded where it is asked for, in the table's types."""
 
-    def __init__(self, file: StoredFile, metadata: pq.FileMetaData, schema: pa.Schema) -> None:
+    def __init__(
+        self, file: StoredFile, metadata: pq.FileMetaData, entries: Mapping[bytes, bytes], schema: pa.Schema
+    ) -> None:
         self._file = file
         self._metadata = metadata
+        self._entries = entries
         self.schema = schema
 
     @property
@@ -109,7 +112,7 @@ class _Slice:
 
     @cached_property
     def key_value(self) -> dict[str, str]:
-        return footer_texts(self._metadata)
+        return footer_texts(self._entries)
 
     def keys(self) -> pa.Array:
         """All record keys, in the file's order."""
@@ -120,8 +123,15 @@ class _Slice:
 class OldSlice(_Slice):
     """A base file of ours: its column chunks can be copied."""
 
-    def __init__(self, file: StoredFile, metadata: pq.FileMetaData, parts: ParquetParts, schema: pa.Schema) -> None:
-        super().__init__(file, metadata, schema)
+    def __init__(
+        self,
+        file: StoredFile,
+        metadata: pq.FileMetaData,
+        entries: Mapping[bytes, bytes],
+        schema: pa.Schema,
+        parts: ParquetParts,
+    ) -> None:
+        super().__init__(file, metadata, entries, schema)
         self.parts = parts
 
     def chunk(self, group: int, column: int) -> ChunkOf:
