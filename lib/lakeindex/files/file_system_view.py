@@ -37,6 +37,9 @@ from lakeindex.timeline.timeline import Timeline
 FilesByPartition: TypeAlias = Mapping[str, Mapping[str, int]]
 """Partition path -> file name -> bytes."""
 
+_COMMITS_READ: Final = 30
+"""Of the commits that are newer than a file the last ones: as many as Hudi's archiving leaves by default."""
+
 AskMetadata: TypeAlias = Callable[[Timeline], FilesByPartition | None]
 """What the metadata table says, to who has loaded the timeline before; None: there is none any more."""
 
@@ -139,6 +142,31 @@ class Snapshot:
     def base_files_all(self) -> tuple[BaseFile, ...]:
         """The live base files of all partitions, by partition, then file id."""
         return tuple(file for partition in self.partitions() for file in self.base_files(partition))
+
+    def check_newest(self, files: Iterable[BaseFile]) -> None:
+        """Make sure that live files are the newest of their groups by the commits, too: where a newer one is lost, an
+        older slice stands in, and what is built on it never has the rows of the lost one.
+
+        Nothing is read where no commit is newer than the files, nor where the metadata table names the files: it names
+        lost ones, too. Of a long timeline the newest commits are read.
+
+        Raises:
+            TableCorruptError: a commit names a newer one.
+        """
+        live = {(file.partition_path, file.file_id): comparable(file.instant_time) for file in files}
+        if not live or self._named is not None:
+            return
+        oldest = min(live.values())
+        newer = [one.time for one in self.timeline.completed_writes if comparable(one.time) > oldest]
+        newer = newer[: -_COMMITS_READ - 1 : -1]
+        partitions = {partition for partition, _ in live}
+        for time, metadata in zip(newer, in_parallel(self.storage.uri, self._metadata, newer), strict=True):
+            written = {} if metadata is None else metadata.write_stats
+            for stat in (one for partition in partitions & written.keys() for one in written[partition]):
+                file = parse_base_path(stat.path or "")
+                found = None if file is None else live.get((file.partition_path, file.file_id))
+                if file is not None and found is not None and comparable(time) > found:
+                    raise missing_file(file.path, time)
 
     def without(self, files: Iterable[BaseFile]) -> Snapshot:
         """The same without the file groups of these files: as after a write that replaces them."""
@@ -249,6 +277,16 @@ def snapshot(
 def named_snapshot(storage: Storage, timeline: Timeline, named: FilesByPartition) -> Snapshot:
     """The table as it is now, of all files that there are, which somebody has named; no folder is listed."""
     return replace(snapshot(storage, timeline), _answer=[named])
+
+
+def missing_file(path: str, time: str) -> TableCorruptError:
+    """What is said of a base file that is not there, though the commit of a time names it."""
+    return TableCorruptError(
+        f"base file {path} of the commit {time} is missing",
+        culprit=path,
+        hint="restore the file, or run `lakeindex repair TABLE`: it makes a new slice of what is left and says what is "
+        "lost; or roll back the commit that wrote it; `lakeindex check` lists all that is wrong",
+    )
 
 
 def _sizes(objects: Iterable[ObjectMeta]) -> Iterable[tuple[str, int]]:

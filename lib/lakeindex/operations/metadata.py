@@ -298,10 +298,15 @@ def metadata_build(
 
     Raises:
         MetadataTableError: it has them, or something is in their place.
+        TableCorruptError: a committed file is missing: one that is built now would not know of it.
         ConflictError: another writer is in flight or holds the lock.
     """
+    from lakeindex.conductor.open_for_write import retry_on_conflict  # not for checks, which never build one
+    from lakeindex.operations.rows.time_travel import past_table
+
     started = time.perf_counter()
-    table = Table.at(uri)
+    table, listed = Table.at(uri), Table.at(uri, use_metadata=False)
+    retry_on_conflict(listed, config or WriteConfig(), lambda found: past_table(listed, found.timeline))
     done = build_metadata_table(table, config, partitions, force=force)
     partitions = table.current_properties().metadata_partitions
     seconds = round(time.perf_counter() - started, 4)

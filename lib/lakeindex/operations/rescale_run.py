@@ -259,6 +259,7 @@ class Rescale:
             refuse_clustered(snapshot, files, self._config)
         mover = self._mover(identity)
         replaced = tuple(file for files in old.values() for file in files)
+        snapshot.check_newest(replaced)
         placing = BucketPlacing(self._target)
         split = mover.split(replaced, lambda _: placing, self._asked)
         wanted = sorted({(one.old.partition_path, bucket) for one in split for bucket in one.pieces})

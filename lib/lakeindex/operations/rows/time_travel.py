@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from lakeindex.errors import TableCorruptError, TableUnsupportedError, UsageError
-from lakeindex.files.file_system_view import Snapshot
+from lakeindex.errors import TableUnsupportedError, UsageError
+from lakeindex.files.file_system_view import Snapshot, missing_file
 from lakeindex.format import instants
 from lakeindex.operations.written_slices import Commits, live_slices, missing_slices, not_after, read_commits
 from lakeindex.table.handle import Table
@@ -253,11 +253,7 @@ def _check_complete(found: Snapshot, commits: Commits, timeline: Timeline, until
     path, at = missing[0].file.path, missing[0].instant.time
     if until is not None and any(one.action == instants.CLEAN and one.time > until for one in timeline.completed):
         raise _cleaned_away(timeline, until, path)
-    raise TableCorruptError(
-        f"base file {path} of the commit {at} is missing",
-        culprit=path,
-        hint="restore the file, or roll back the commit that wrote it; `lakeindex check` lists all that is wrong",
-    )
+    raise missing_file(path, at)
 
 
 def _cleaned_away(timeline: Timeline, until: str, what: str) -> UsageError:

@@ -131,6 +131,7 @@ def make_plan(
 
     Raises:
         PendingInstantError: a file group that has to change is being clustered by another writer.
+        TableCorruptError: the newest slice of one is lost.
     """
     changed: dict[int, list[FoundLine]] = {}
     for line in found:
@@ -147,6 +148,7 @@ def make_plan(
         assignments = _assign(files, changed.keys(), tags, snapshot, record_bytes, config)
     listed = {n.key: n for n in tags.new_rows}
     filled = {a.target.path: a for a in assignments if a.target is not None}
+    snapshot.check_newest([*(files[n].file for n in changed), *(a.target for a in assignments if a.target is not None)])
     numbers = {f.file.path: f.number for f in files}
     slices = [
         _rewritten(files[n].file, n, changed[n], filled.pop(files[n].file.path, None), listed) for n in sorted(changed)

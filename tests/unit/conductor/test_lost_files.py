@@ -1,0 +1,171 @@
+"""A base file that is lost while an older slice of its file group is there: nobody builds on that one, and nothing is read
+where no later commit can name a newer one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pytest
+
+from lakeindex.api.table import LakeTable
+from lakeindex.errors import TableCorruptError
+from lakeindex.files import file_system_view
+from lakeindex.table.handle import Table
+from tests.builders import Row, batch_of, content_of, make_table
+from tests.golden import made_once
+from tests.meanwhile import MemoryTable
+from tests.unit.operations.test_repair import is_whole, live_of, table_of_two
+
+pytestmark = pytest.mark.usefixtures("time_leaps")
+INDEXES: Final = ("BLOOM", "GLOBAL_BLOOM", "SIMPLE", "GLOBAL_SIMPLE", "BUCKET", "INMEMORY", "RECORD_INDEX")
+
+
+@made_once
+def table_of_one_left(folder: Path, index: str = "BLOOM", version: str = "9") -> LakeTable:
+    """A table whose partition x has lost the newer of its two slices, which alone has the key g."""
+    table = table_of_two(folder, version, index=index)
+    live_of(table, "x").unlink()
+    return table
+
+
+def keys(*names: str) -> pa.Table:
+    return batch_of([Row(name, "x", 9, "") for name in names]).select(["id", "day"])
+
+
+WRITES: Final[dict[str, Callable[[LakeTable], object]]] = {
+    "update": lambda table: table.upsert(batch_of([Row("a", "x", 9, "new")])),
+    "lost key": lambda table: table.upsert(batch_of([Row("g", "x", 9, "new")])),
+    "insert": lambda table: table.insert(batch_of([Row("n", "x", 9, "new")])),
+    "delete": lambda table: table.delete(keys("a")),
+    "delete by a condition": lambda table: table.delete(where="v = 'first a'"),
+    "update by a condition": lambda table: table.update({"v": "'new'"}, where="id = 'a'"),
+    "dry run": lambda table: table.upsert(batch_of([Row("a", "x", 9, "new")]), dry_run=True),
+    "beside others": lambda table: table.upsert(batch_of([Row("b", "y", 9, "new"), Row("a", "x", 9, "new")])),
+}
+
+
+@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("write", WRITES)
+def test_nothing_is_built_on_an_older_slice(tmp_path: Path, index: str, write: str) -> None:
+    table = table_of_one_left(tmp_path, index)
+    before = len(table.history())
+    with pytest.raises(TableCorruptError, match="is missing") as caught:
+        WRITES[write](table)
+    assert caught.value.culprit.startswith("x/")
+    assert "lakeindex repair" in caught.value.hint
+    assert len(table.history()) == before
+    done = table.repair(apply=True)
+    assert [one.path for one in done.files] == [caught.value.culprit]
+    WRITES[write](table)
+    assert table.check().ok
+
+
+@pytest.mark.parametrize("version", ["6", "8"])
+def test_of_two_lost_slices_the_newest_is_named(tmp_path: Path, version: str) -> None:
+    table = table_of_two(tmp_path, version)
+    table.upsert(batch_of([Row("g", "x", 3, "third")]))
+    newest = live_of(table, "x")
+    newest.unlink()
+    live_of(table, "x")  # the second, which counts now
+    with pytest.raises(TableCorruptError, match="is missing") as caught:
+        table.upsert(batch_of([Row("a", "x", 9, "new")]))
+    assert caught.value.culprit == f"x/{newest.name}"
+    live_of(table, "x").unlink()
+    with pytest.raises(TableCorruptError, match="is missing") as caught:
+        table.upsert(batch_of([Row("a", "x", 9, "new")]))
+    assert caught.value.culprit == f"x/{newest.name}"
+    is_whole(table)
+
+
+def test_what_does_not_touch_the_file_group_is_written(tmp_path: Path) -> None:
+    """Nor needs anything its rows that takes its place as a whole."""
+    table = table_of_one_left(tmp_path)
+    table.upsert(batch_of([Row("b", "y", 9, "new"), Row("n", "w", 9, "new")]))
+    with pytest.raises(TableCorruptError, match="is missing"):
+        table.read(meta=False)
+    table.insert_overwrite(batch_of([Row("a", "x", 9, "new")]))
+    assert {row for row in content_of(table) if row[0] == "x"} == {("x", "a", "x", 9, "new")}
+    is_whole(table)
+
+
+def test_buckets_are_not_cut_anew_of_an_older_slice(tmp_path: Path) -> None:
+    table = table_of_one_left(tmp_path, "BUCKET")
+    with pytest.raises(TableCorruptError, match="is missing"):
+        table.rescale(2)
+    table.repair(apply=True)
+    rows = content_of(table)
+    table.rescale(2)
+    assert content_of(table) == rows
+
+
+@pytest.mark.parametrize("schedule", [False, True])
+def test_an_older_slice_is_not_clustered(tmp_path: Path, schedule: bool) -> None:
+    table = make_table(tmp_path / "t")
+    alone = {"hoodie.parquet.small.file.limit": "0"}
+    for key in "ab":
+        table.upsert(batch_of([Row(key, "x", 1, "first")]), options=alone)
+    table.upsert(batch_of([Row("b", "x", 2, "second")]), options=alone)
+    (lost,) = (tmp_path / "t" / "x").glob(f"*_{table.history()[0].instant}.parquet")
+    lost.unlink()
+    before = len(table.history())
+    with pytest.raises(TableCorruptError, match="is missing"):
+        table.cluster(["x"], schedule=schedule)
+    assert len(table.history()) == before
+    table.repair(apply=True)
+    rows = content_of(table)
+    assert len(rows) == 2
+    table.cluster(["x"])
+    assert content_of(table) == rows
+
+
+def test_no_metadata_table_is_built_that_would_not_know_of_the_loss(tmp_path: Path) -> None:
+    """A write would take the older slice, which it names, for the newest."""
+    table = table_of_one_left(tmp_path)
+    with pytest.raises(TableCorruptError, match="is missing"):
+        table.metadata_build(["files"])
+    assert "hoodie.table.metadata.partitions" not in table.properties
+    table.repair(apply=True)
+    assert table.metadata_build(["files"]).built == ("files",)
+    is_whole(table)
+
+
+FIRST: Final = [Row("a", "x", 1, "first"), Row("b", "y", 1, "first")]
+LATER: Final = [[Row("b", "y", ts, "later")] for ts in (2, 3, 4)]
+
+
+def commits_read(world: MemoryTable, partition: str) -> list[str]:
+    """The commits that are read to know that the files of a partition are the newest, newest first."""
+    snapshot = Table.open(world.store).snapshot()
+    files = snapshot.base_files(partition)
+    read: list[str] = []
+    world.store.hook = lambda call: read.append(call.path) if call.name == "read" else None
+    snapshot.check_newest(files)
+    world.store.hook = None
+    assert all(path.endswith(".commit") for path in read)
+    return [path.rpartition("/")[2].partition(".")[0].partition("_")[0] for path in read]
+
+
+def test_only_commits_are_read_that_are_newer_than_the_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = MemoryTable.holding(FIRST, *LATER)
+    times = [one.time for one in world.timeline().completed_writes]
+    assert sorted(commits_read(world, "x")) == times[1:]
+    assert commits_read(world, "y") == []
+    monkeypatch.setattr(file_system_view, "_COMMITS_READ", 2)
+    assert sorted(commits_read(world, "x")) == times[2:]
+
+
+def test_where_the_metadata_table_names_the_files_no_commit_is_read() -> None:
+    world = MemoryTable.holding(FIRST, *LATER)
+    world.table.metadata_build(["files"])
+    world.store.delete(Table.open(world.store).snapshot().base_files("y")[0].path)
+    snapshot = Table.open(world.store).snapshot()
+    files = snapshot.base_files("x")
+    world.store.hook = lambda call: pytest.fail(f"{call} is not needed")
+    snapshot.check_newest(files)
+    world.store.hook = None
+    with pytest.raises(TableCorruptError, match="is missing"):
+        world.upsert([Row("b", "y", 9, "new")])
