@@ -29,7 +29,6 @@ _UNIQUE_COLUMNS = (COMMIT_SEQNO, RECORD_KEY)
 _SAMPLE_ROWS = 4096
 _LOW_DIGITS: Final = 3
 _FEW_ROWS = 256
-_NO_ROWS = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,23 +165,28 @@ def dictionaries_for(rows: pa.Table) -> list[str]:
 
     Others are smaller and faster plain.
     """
-    few = pa.array(np.random.default_rng(0).integers(rows.num_rows, size=_FEW_ROWS) if rows.num_rows else _NO_ROWS)
-    return [name for name in rows.column_names if _repeats(name, rows.column(name), few)]
+    return [name for name in rows.column_names if _repeats(name, rows.column(name))]
 
 
-def _repeats(name: str, column: pa.ChunkedArray, few: pa.Array) -> bool:
+def _repeats(name: str, column: pa.ChunkedArray) -> bool:
     if name in _UNIQUE_COLUMNS or pa.types.is_nested(column.type) or pa.types.is_boolean(column.type):
         return False
     if name in META_COLUMNS or pa.types.is_dictionary(column.type):
         return True
     if len(column) > _SAMPLE_ROWS:
-        some = _distinct(column.take(few))
+        some = _distinct(column.take(_few_places(len(column))))
         if some == _FEW_ROWS:
             return False  # were half of a sample distinct, there would be ten equal pairs
         if some <= _FEW_ROWS / 2:
             return True  # nor would so many be equal
     sample = sample_of(column, _SAMPLE_ROWS)
     return _distinct(sample) <= len(sample) / 2
+
+
+@lru_cache(maxsize=64)
+def _few_places(rows: int) -> pa.Array:
+    """Of a sample of so many rows: the same ones each time."""
+    return pa.array(np.random.default_rng(0).integers(rows, size=_FEW_ROWS))
 
 
 def _distinct(values: pa.ChunkedArray) -> int:
