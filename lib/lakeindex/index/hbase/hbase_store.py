@@ -36,7 +36,7 @@ from lakeindex.index.locations.change_log import (
 from lakeindex.index.locations.record_shards import copied
 from lakeindex.index.locations.store_context import Completed, StoreContext
 from lakeindex.index.locations.stored_index import Change, Found, StoredIndex
-from lakeindex.model import IndexSpec
+from lakeindex.model import Group, IndexSpec
 from lakeindex.options.types import WriteConfig
 from lakeindex.showing.json_values import json_of
 
@@ -344,11 +344,14 @@ class HBaseStore:
         """Keys of what was read from files that are in other file groups, too."""
         read = [read_changes(self._context.storage, self._context.view, name) for name in names]
         found = pa.concat_tables([rows for _, rows in read])
-        known = {
-            key: (row.partition, "" if row.several else row.file_id)
-            for key, row in self._rows.get(found.column("key").to_pylist()).items()
-            if self._writer.counts(row)
-        }
+        known: dict[str, Group] = {}  # but for those that are where they were found
+        for piece in _pieces(found):
+            keys, *places = (piece.column(name).to_pylist() for name in ("key", "partition", "file_id"))
+            rows = self._rows.get(keys)
+            for key, place in zip(keys, zip(*places, strict=True), strict=True):
+                row = rows.get(key)
+                if row is not None and self._writer.counts(row) and (row.several or row.place != place):
+                    known[key] = row.partition, "" if row.several else row.file_id
         void = {group for delta, _ in read for group in (*delta.resets, *delta.gone)}
         return copied(found, known, void, by_partition=False)
 

@@ -216,6 +216,10 @@ class StateStore:
             answer = pq.read_table(pa.BufferReader(open_storage(root).read(path)))
             answer = answer.filter(pc.not_equal(answer.column("file_id"), ANYWHERE))
             row = starts[answer.column("chunk").to_numpy()] + answer.column("row").to_numpy()
+            here = found.take(pa.array(row))
+            elsewhere = [pc.not_equal(answer.column(name), here.column(name)) for name in ("partition", "file_id")]
+            moved = pc.or_(*elsewhere).combine_chunks()
+            row, answer = row[moved.to_numpy(zero_copy_only=False)], answer.filter(moved)
             places = zip(answer.column("partition").to_pylist(), answer.column("file_id").to_pylist(), strict=True)
             known.update(zip(scope.take(pa.array(row)).to_pylist(), places, strict=True))
         void = {group for delta, _ in read for group in (*delta.resets, *delta.gone)}
