@@ -81,7 +81,7 @@ LANES: Final = (
     (
         Suite("lint", 300),
         Suite("docs", 300),
-        Suite("test", 2100),
+        Suite("test", 3000),
         Suite("test-slow", 1500),
         Suite("model", 2700, (f"MODEL=not ({MODEL_WEEKLY})", "LAKEINDEX_MODEL_LIMIT=50")),
     ),
