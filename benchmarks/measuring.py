@@ -146,9 +146,13 @@ class Written:
     other_bytes: int
 
 
+def _changed(before: Listing, after: Listing) -> dict[str, int]:
+    return {path: size for path, (size, mtime) in after.items() if before.get(path) != (size, mtime)}
+
+
 def written(before: Listing, after: Listing) -> Written:
     """New and changed files between two listings."""
-    new = {path: size for path, (size, mtime) in after.items() if before.get(path) != (size, mtime)}
+    new = _changed(before, after)
     data = [new[path] for path in data_files(new)]
     return Written(len(data), sum(data), sum(new.values()) - sum(data))
 
@@ -157,7 +161,7 @@ def encoded_bytes(table: Path, before: Listing) -> int:
     """Bytes of data files that are new since a listing of the table's folder's folder, where lakeindex has its runs,
     too; less those that it says it copied.
     """
-    new = {path: size for path, (size, mtime) in listing(table.parent).items() if before.get(path) != (size, mtime)}
+    new = _changed(before, listing(table.parent))
     inside = {
         path.removeprefix(f"{table.name}/"): size for path, size in new.items() if path.startswith(f"{table.name}/")
     }

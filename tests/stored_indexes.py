@@ -6,10 +6,12 @@ import json
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.commit.write_session import (
@@ -27,8 +29,20 @@ from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.table.binding import BINDING_PATH
 from lakeindex.table.handle import Table
+from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.write.types.avro_schema import META_COLUMNS, schema_to_avro
 from tests.builders import SCHEMA, Row, batch_of
+
+
+def runner_of(index: str) -> LocalRunner:
+    """Plays the index's part of a run in this process."""
+    if index != "STATE":
+        return LocalRunner(1)
+    if find_spec("pyspark.sql.streaming.tws_tester") is None:  # the locked PySpark has it; others: docs/versions.md
+        pytest.skip("this PySpark has no keyed state of rows")
+    from tests.contract.state_tester import StateRunnerForTests
+
+    return StateRunnerForTests()
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,9 +17,8 @@ import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import InvariantError
-from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, make_table
-from tests.stored_indexes import inserted, unseen
+from tests.stored_indexes import inserted, runner_of, unseen
 
 LIVES: Final = int(os.environ.get("LAKEINDEX_CONTRACT_EXAMPLES", "5"))
 STEPS: Final = 14
@@ -29,16 +27,6 @@ LOCAL: Final = ("BLOOM", "INMEMORY")
 MOVES: Final = {"hoodie__simple__index__update__partition__path": "true"}
 Stored = tuple[str, str, int]
 """Partition, key and version of a row."""
-
-
-def runner_of(index: str) -> LocalRunner:
-    if index != "STATE":
-        return LocalRunner(1)
-    if find_spec("pyspark.sql.streaming.tws_tester") is None:
-        pytest.skip("this PySpark has no keyed state of rows")
-    from tests.contract.state_tester import StateRunnerForTests
-
-    return StateRunnerForTests()
 
 
 @dataclass

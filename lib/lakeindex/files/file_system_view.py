@@ -164,8 +164,8 @@ class Snapshot:
             written = {} if metadata is None else metadata.write_stats
             for stat in (one for partition in partitions & written.keys() for one in written[partition]):
                 file = parse_base_path(stat.path or "")
-                found = None if file is None else live.get((file.partition_path, file.file_id))
-                if file is not None and found is not None and comparable(time) > found:
+                at = comparable(time)
+                if file is not None and live.get((file.partition_path, file.file_id), at) < at:
                     raise missing_file(file.path, time)
 
     def without(self, files: Iterable[BaseFile]) -> Snapshot:

@@ -145,9 +145,9 @@ def compared(
         before.add(number, old, here.gone, partition)
         after.add(number, new, here.came, partition)
         if pair.group not in kept:
-            stays = np.setdiff1d(np.arange(new.num_rows, dtype=np.int64), here.came)
-            left.append((pair.group, hashes_of(_scoped(new.column(RECORD_KEY).take(pa.array(stays)), partition))))
-    gone = np.unique(hashes_of(before.joined()[0]))
+            hashes = hashes_of(_scoped(new.column(RECORD_KEY), partition))
+            left.append((pair.group, np.delete(hashes, here.came)))
+    gone = np.concatenate([np.zeros(0, np.uint64), *map(hashes_of, before.keys)])
     several = [group for group, hashes in left if len(np.intersect1d(hashes, gone))] if len(gone) else []
     if several:  # of a key that goes from one group another one has a row
         return compared(storage, pairs, {*kept, *several}, across_partitions=across_partitions)

@@ -153,7 +153,9 @@ def patched(patches: Sequence[Patch]) -> list[Fresh]:
     """Columns that change, for each of these row groups, and all if rows go away; the file's name is among them. A
     column stands in a dictionary if it did.
     """
-    schema = file_schema_of(patches[0].rewrite.schema) if patches else pa.schema([])
+    if not patches:
+        return []
+    schema = file_schema_of(patches[0].rewrite.schema)
     strings = frozenset(field.name for field in schema if field.type == pa.string())
     coded = [one.coded for one in patches]
     alike: dict[tuple[tuple[str, ...], frozenset[str]], list[int]] = {}

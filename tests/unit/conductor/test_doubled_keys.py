@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,9 @@ from lakeindex.errors import InvariantError, OptionError
 from lakeindex.run.summary import RunSummary
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
-from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, make_table, rows_of
 from tests.golden import made_once
-from tests.stored_indexes import bound_to, clustered, inserted, unseen
+from tests.stored_indexes import bound_to, clustered, inserted, runner_of, unseen
 
 FIRST = [Row(key, "x", 1, "1") for key in "abc"] + [Row("a", "y", 1, "1")]
 AGAIN = [Row("a", "x", 5, "5"), Row("a", "x", 3, "3"), Row("b", "x", 0, "0"), Row("n", "x", 1, "1")]
@@ -87,16 +85,6 @@ def test_a_copy_that_a_condition_leaves_is_found_by_the_next_batch(tmp_path: Pat
         again = table.upsert(batch_of([Row("a", "x", 10, "n"), Row("b", "x", 10, "n")]))
         assert (again.inserts, again.updates) == (1, 1)
         assert stored(table) == [("x", "a", 10), ("x", "b", 10), ("x", "d", 1)]
-
-
-def runner_of(index: str) -> LocalRunner:
-    if index != "STATE":
-        return LocalRunner(1)
-    if find_spec("pyspark.sql.streaming.tws_tester") is None:
-        pytest.skip("this PySpark has no keyed state of rows")
-    from tests.contract.state_tester import StateRunnerForTests
-
-    return StateRunnerForTests()
 
 
 @pytest.mark.parametrize("index", ["RECORD_LEVEL_INDEX", "RECORD_INDEX", "INMEMORY", "STATE"])

@@ -329,20 +329,18 @@ class HBaseStore:
     def apply(self, names: Sequence[str]) -> None:
         """Apply deltas in their order. What a later commit overwrites again is left to it."""
         todo = self.behind(names)
-        deltas = {name: self._delta(name) for name in todo}
-        for is_read, several in groupby(todo, key=lambda name: Delta(name).is_catch_up):
+        read = [read_changes(self._context.storage, self._context.view, name) for name in todo]
+        for is_read, several in groupby(enumerate(read), key=lambda one: one[1][0].is_catch_up):
             run = tuple(several)
-            copies = self._copies(run) if is_read else pa.array([], pa.string())
-            for name in run:
-                delta = deltas[name]
-                for other in todo[todo.index(name) + 1 :]:
-                    if not Delta(other).is_catch_up:
-                        delta = delta.filter(pc.invert(pc.is_in(delta.column("key"), deltas[other].column("key"))))
-                self._apply_one(name, delta, copies)
+            copies = self._copies([changes for _, changes in run]) if is_read else pa.array([], pa.string())
+            for place, (delta, rows) in run:
+                for other, later in read[place + 1 :]:
+                    if not other.is_catch_up:
+                        rows = rows.filter(pc.invert(pc.is_in(rows.column("key"), later.column("key"))))  # noqa: PLW2901
+                self._apply_one(delta.name, rows, copies)
 
-    def _copies(self, names: Sequence[str]) -> pa.Array:
+    def _copies(self, read: Sequence[tuple[Delta, pa.Table]]) -> pa.Array:
         """Keys of what was read from files that are in other file groups, too."""
-        read = [read_changes(self._context.storage, self._context.view, name) for name in names]
         found = pa.concat_tables([rows for _, rows in read])
         known: dict[str, Group] = {}  # but for those that are where they were found
         for piece in _pieces(found):
