@@ -163,6 +163,8 @@ def test_every_flag_is_one_of_a_command() -> None:
                 command.get_command(click.Context(command), name)
                 for name in command.list_commands(click.Context(command))
             ]
+        if isinstance(command, WithDefault):
+            groups.append(command.default)
     said = [
         (one, flag)
         for one in all_said()
