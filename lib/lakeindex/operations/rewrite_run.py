@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -48,13 +48,12 @@ from lakeindex.run.replaced import ids_by_partition
 from lakeindex.run.spec import TableFacts
 from lakeindex.showing.json_values import json_of
 from lakeindex.stages.merge_write.file_slices import new_file_stat
-from lakeindex.storage.parallel import shared
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
-from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.tasks.memory_bound import chunk_bytes, current_share
 from lakeindex.tasks.runner import Runner, pack, run_tasks
 from lakeindex.tasks.stores import storage_at
+from lakeindex.threads import in_cores
 from lakeindex.timeline import records
 from lakeindex.timeline.records import key_of
 from lakeindex.write.base_file import (
@@ -77,7 +76,6 @@ _GROUPS_AT_ONCE: Final = 4
 _LARGEST_TEXTS: Final = 1024**3
 _ROWS_AT_ONCE: Final = 65_536
 _WIDE: Final = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
-_THREADS: Final = "rewrite"
 
 
 class Placing(Protocol):
@@ -163,7 +161,6 @@ class BuildTask:
         parts: where the rows of each of its places are, one place after the other.
         record: where to leave what was written.
         held_bytes: what it holds, about.
-        threads: that it may work with.
     """
 
     table_uri: str
@@ -175,7 +172,6 @@ class BuildTask:
     parts: tuple[tuple[Source, ...], ...]
     record: str
     held_bytes: int = 0
-    threads: int = 1
 
     @property
     def cost(self) -> float:
@@ -279,9 +275,9 @@ def _build(task: BuildTask) -> BuiltFile:
                 read = read + RowDigest(copied.slice.rows)
                 yield copied
                 continue
-            found = shared(lambda source: _rows_of(store, source, schema), sources, task.threads, _THREADS)
+            found = list(in_cores(lambda source: _rows_of(store, source, schema), sources))
             read = read + sum_of(digest for _, digest in found)
-            rows = _in_one(_together([rows for rows, _ in found], schema), task.threads)
+            rows = _in_one(_together([rows for rows, _ in found], schema))
             del found  # the pieces go before the part is encoded
             yield Part(rows, task.placing.order(rows, task.new))
 
@@ -295,7 +291,7 @@ def _build(task: BuildTask) -> BuiltFile:
         source = open_pages(pa.BufferReader(data), metadata=footer, read_dictionary=dictionaries_of(stored))
         return digest_rows(align(read_groups(source, [group], schema.names, use_threads=False), task.new, stored))
 
-    digest = sum_of(shared(again, range(footer.num_row_groups), task.threads, _THREADS))
+    digest = sum_of(in_cores(again, range(footer.num_row_groups)))
     store.write(task.new.path, data)
     store.sync([task.new.path])
     built = BuiltFile(_sized(task.new, len(data)), digest, digest_in(data), read)
@@ -324,7 +320,7 @@ def _together(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     return pa.concat_tables([rows if rows.schema == alike else rows.cast(alike) for rows in tables])
 
 
-def _in_one(rows: pa.Table, threads: int) -> pa.Table:
+def _in_one(rows: pa.Table) -> pa.Table:
     """Each column in one array; texts of 1 GiB with long offsets, which are never one array of short ones."""
 
     def joined(column: pa.ChunkedArray) -> pa.Array:
@@ -334,7 +330,7 @@ def _in_one(rows: pa.Table, threads: int) -> pa.Table:
             return one_array(column.cast(wide))
         return one_array(column.unify_dictionaries() if coded else column)
 
-    return pa.table(shared(joined, rows.columns, threads, _THREADS), names=rows.column_names)
+    return pa.table(list(in_cores(joined, rows.columns)), names=rows.column_names)
 
 
 def _taken(column: pa.ChunkedArray, order: pa.Array, kind: pa.DataType) -> pa.ChunkedArray:
@@ -401,7 +397,7 @@ def encode_parts(parts: Iterable[Part | CopiedPart], task: BuildTask) -> tuple[b
         starts = range(0, part.rows.num_rows, limit)
         lots = [starts[at : at + _GROUPS_AT_ONCE] for at in range(0, len(starts), _GROUPS_AT_ONCE)]
         encode = partial(_encoded, part, dictionaries=dictionaries, schema=schema, task=task)
-        groups += (group for one in shared(encode, lots, task.threads, _THREADS) for group in one.groups())
+        groups += (group for one in in_cores(encode, lots) for group in one.groups())
         keys.append(plain_strings(part.rows.column(RECORD_KEY)))
     shell = encoded_parts([], schema, task.config, schema_footer(task.schema, task.table_name))
     stored = pa.concat_arrays(_of_one_type(keys)) if keys else pa.array([], pa.string())
@@ -539,9 +535,6 @@ class Mover:
 
     def build(self, tasks: Sequence[BuildTask]) -> list[BuiltFile]:
         """Write new files, in the order of the tasks."""
-        near = isinstance(self.runner, LocalRunner)  # executors have a core a task
-        threads = max(1, self.runner.slots // max(1, len(tasks))) if near else 1
-        tasks = [replace(task, threads=threads) for task in tasks]
         done = self._map(build_files, tasks, [task.cost for task in tasks], "write the new base files")
         by_path = {one.file.path: one for one in done}
         return [by_path[task.new.path] for task in tasks]

@@ -9,7 +9,7 @@ from lakeindex.storage.opening import (
     sync_folders,
 )
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions, current_options, using
-from lakeindex.storage.parallel import decoded_in_parallel, in_parallel, usable_cores
+from lakeindex.storage.parallel import decoded_in_parallel, in_parallel
 from lakeindex.storage.paths import is_local_disk, is_on_this_machine
 from lakeindex.storage.port import Listing, ObjectMeta, Storage
 
@@ -30,6 +30,5 @@ __all__ = [
     "remove_empty_folders",
     "remove_temporary",
     "sync_folders",
-    "usable_cores",
     "using",
 ]

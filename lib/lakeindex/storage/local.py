@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Final
 
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, StorageError, os_error_hint
-from lakeindex.storage.parallel import shared
 from lakeindex.storage.paths import TEMPORARY_PREFIX, checked_folder, checked_path, file_uri, join
 from lakeindex.storage.port import Listing, ObjectMeta, Pieces, Watched, no_conditional_writes
+from lakeindex.threads import shared
 
 _MKDIR_TRIES: Final = 5
 _SYNCS_AT_ONCE: Final = 8

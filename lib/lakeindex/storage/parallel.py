@@ -1,4 +1,4 @@
-"""Threads: work that is shared among them, many requests at once, and locks that a forked process has anew.
+"""Many requests at once, and locks that a forked process has anew.
 
 An object store answers each request late, so many are made at once; a local disk has answered before a thread is
 started.
@@ -10,45 +10,15 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Final, TypeVar
 
 from lakeindex.storage.paths import is_on_this_machine
+from lakeindex.threads import shared, usable_cores
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-def shared(function: Callable[[T], R], items: Sequence[T], workers: int, name: str) -> list[R]:
-    """``[function(i) for i in items]``, in order, by so many threads at most; the first error is raised.
-
-    Args:
-        function: runs in a copy of the caller's context.
-        name: of the threads.
-    """
-    if min(workers, len(items)) < 2:
-        return [function(item) for item in items]
-    left = iter(enumerate(items))
-    done: dict[int, R] = {}
-    failed: dict[int, BaseException] = {}
-
-    def work() -> None:
-        for number, item in left:
-            try:
-                done[number] = function(item)
-            except BaseException as error:  # noqa: BLE001 - raised below
-                failed[number] = error
-
-    most = min(workers, len(items))
-    with ThreadPoolExecutor(most, thread_name_prefix=name) as pool:
-        for _ in range(most):
-            pool.submit(copy_context().run, work)
-    if failed:
-        raise failed[min(failed)]
-    return [done[number] for number in range(len(items))]
 
 
 _locks: Final[weakref.WeakSet[ProcessLock]] = weakref.WeakSet()
@@ -89,10 +59,6 @@ _DECODED_FAR: Final = 4
 _PARALLEL_FROM: Final = 8
 _ALONE_S: Final = 0.001
 """For so long a caller asks a store on this machine alone: starting a thread takes a tenth of it."""
-
-
-def usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def decoded_in_parallel(uri: str, function: Callable[[T], R], items: Iterable[T]) -> list[R]:

@@ -10,10 +10,10 @@ from contextvars import copy_context
 from copy import copy
 from typing import Any
 
-from lakeindex.storage import usable_cores
 from lakeindex.tasks.helpers import LEAST_FILES, current_helpers
 from lakeindex.tasks.memory_bound import GATE, current_bound, held_by
 from lakeindex.tasks.progress_bars import NoProgress, Progress
+from lakeindex.threads import having_cores, usable_cores
 
 
 class LocalRunner:
@@ -52,9 +52,13 @@ class LocalRunner:
         if helpers is not None and len(tasks) > 1:
             helpers.start(self._files, self._slots, function)
 
+        left = list(tasks)
+
         def run(task: Any) -> Any:
-            with GATE.holding(held_by(task), bound):
-                return function(task) if helpers is None else helpers.run(function, task)
+            with GATE.holding(held_by(task), bound), having_cores(lambda: self._slots // len(left)):
+                found = function(task) if helpers is None else helpers.run(function, task)
+            left.pop()
+            return found
 
         with self._progress.step(title, len(tasks)) as advance:
             if len(tasks) == 1 or self._slots == 1:

@@ -13,9 +13,12 @@ of it is if it fits into one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import heapq
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from math import ceil
 from typing import Final
 
 import numpy as np
@@ -29,6 +32,7 @@ from lakeindex.hashing.arrow import one_array, plain_strings
 from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.splice import ChunkOf, GroupOf, ParquetParts, splice
 from lakeindex.pipeline import STAGED_KEY
+from lakeindex.threads import cores_at_hand, in_cores
 from lakeindex.write.base_file import FILE_NAME, EncodedFile, file_schema_of, schema_footer
 from lakeindex.write.bounded_groups import groups_within
 from lakeindex.write.file_parts import ForeignSlice, OldSlice, encoded_file_names, encoded_parts
@@ -266,26 +270,44 @@ class _Work:
         return _Planned((unit,), rows - gone, 0, updated + gone > 0, isinstance(self._old, ForeignSlice))
 
     def groups(self, shell: ParquetParts) -> Iterator[GroupOf]:
-        """The new file's row groups, with their chunks; each is made when it is asked for."""
-        waiting = [n for n in self._patched if n not in self.fresh]
-        together = groups_within(waiting, lambda n: self.plan[n].rows, min(_ROWS_AT_ONCE, self._most, self._at_once))
+        """The new file's row groups, with their chunks; each is made when it is asked for, or with one before it."""
         copied = {one.rows for one in self.plan if not (one.changed or one.is_recoded)}
         rewrite, sizes = self._rewrite, copied if self._rewrite.stamps_rows else ()
         names = encoded_file_names(rewrite.new.file_name, sizes, rewrite.schema, rewrite.config)
+        making = in_cores(operator.call, self._makings())
         for number, planned in enumerate(self.plan):
+            made = self.encoded if planned.is_recoded else self.fresh
+            while (planned.is_recoded or planned.changed) and number not in made:
+                next(making)
             if planned.is_recoded:
-                yield from self.encoded.pop(number, None) or recoded([self._recode(number)])[0]
+                yield from self.encoded.pop(number)
                 continue
-            if planned.changed and number not in self.fresh:
-                some = next(together)
-                self.fresh |= zip(some, patched([self._patch(n) for n in some]), strict=True)
             named = {FILE_NAME: (names[planned.rows], 0)} if planned.rows in names else {}
             columns = self.fresh.pop(number) if planned.changed else named
             yield self._mixed(planned, columns, shell)
 
+    def _makings(self) -> Iterator[Callable[[], None]]:
+        """What makes the row groups that are neither copied nor made by :func:`make_together`, in their order."""
+        waiting = [number for number in self._patched if number not in self.fresh]
+        rows = sum(self.plan[number].rows for number in waiting)
+        most = min(_ROWS_AT_ONCE, self._most, self._at_once, max(ceil(rows / cores_at_hand()), 1))
+        together = groups_within(waiting, lambda number: self.plan[number].rows, most)
+        alone = ([n] for n, one in enumerate(self.plan) if one.is_recoded and n not in self.encoded)
+        for numbers in heapq.merge(together, alone):
+            if self.plan[numbers[0]].is_recoded:
+                yield partial(self._make_recoded, numbers[0], self._recode(numbers[0]))
+            else:
+                yield partial(self._make_patched, numbers, [self._patch(number) for number in numbers])
+
     @property
     def _patched(self) -> list[int]:
         return [number for number, one in enumerate(self.plan) if one.changed and not one.is_recoded]
+
+    def _make_patched(self, numbers: Sequence[int], patches: Sequence[Patch]) -> None:
+        self.fresh |= zip(numbers, patched(patches), strict=True)
+
+    def _make_recoded(self, number: int, recode: Recode) -> None:
+        (self.encoded[number],) = recoded([recode])
 
     def patches(self) -> list[tuple[int, Patch]]:
         return [(number, self._patch(number)) for number in self._patched]

@@ -118,8 +118,8 @@ def test_texts_that_are_too_many_for_short_offsets_are_moved_too(
     monkeypatch.setattr(rewrite_run, "_LARGEST_TEXTS", largest)
     kinds, real = set[str](), rewrite_run._in_one
 
-    def in_one(rows: pa.Table, threads: int) -> pa.Table:
-        found = real(rows, threads)
+    def in_one(rows: pa.Table) -> pa.Table:
+        found = real(rows)
         kinds.update(str(kind) for kind in found.schema.types)
         return found
 

@@ -19,6 +19,7 @@ from lakeindex.model import BaseFile
 from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.splice import footer_bytes
 from lakeindex.pipeline import STAGED_KEY
+from lakeindex.threads import having_cores
 from lakeindex.write import rewrite as rewriting
 from lakeindex.write import row_groups
 from lakeindex.write.base_file import EncodedFile, encode_base_file
@@ -218,10 +219,24 @@ def test_files_made_together_are_the_same_as_made_alone(data: st.DataObject):
         files.append((old, changes, dataclasses.replace(REWRITE, new=new, rule=rule)))
     together = [NewFile(*file) for file in files]
     make_together(together)
+    cores = data.draw(st.sampled_from([1, 3]))
     for file, new in zip(files, together, strict=True):
         alone = NewFile(*file)
-        assert b"".join(new) == b"".join(alone)
+        with having_cores(lambda: cores):
+            assert b"".join(new) == b"".join(alone)
         assert new.encoded == alone.encoded  # how many chunks were copied, too
+
+
+def test_row_groups_are_made_by_all_cores_that_are_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many rows by each; by one core all that there is room for."""
+    changes, asked, real = change(KEYS, list(range(40)), [], []), [], row_groups.decode_together
+    whole, _ = made(opened(old_rows(KEYS)), changes)
+    monkeypatch.setattr(row_groups, "decode_together", lambda some, *rest: asked.append(len(some)) or real(some, *rest))
+    for cores in (1, 2, 9):
+        with having_cores(lambda: cores):  # noqa: B023 - called at once
+            assert made(opened(old_rows(KEYS)), changes)[0] == whole
+        assert sorted(asked, reverse=True) == {1: [5], 2: [2, 2, 1], 9: [1] * 5}[cores]
+        asked.clear()
 
 
 def test_files_made_together_are_decoded_and_encoded_at_once(monkeypatch: pytest.MonkeyPatch):
