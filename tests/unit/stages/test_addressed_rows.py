@@ -21,7 +21,7 @@ import lakeindex
 from lakeindex.api.table import LakeTable
 from lakeindex.conductor.open_for_write import open_for_write
 from lakeindex.conductor.upsert import run_batch, run_stage
-from lakeindex.errors import InputError
+from lakeindex.errors import InputError, SchemaMismatchError
 from lakeindex.model import Operation
 from lakeindex.pipeline import Stage
 from lakeindex.run.input_rows import Column, InputChangedError, InputRows, KeyedFile, Places, RowGroup, input_rows
@@ -243,6 +243,24 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "no Parquet file": lambda path: path.write_bytes(path.read_bytes()[:-9]),
     "gone": lambda path: path.unlink(),
 }
+
+
+@pytest.mark.parametrize("odd", ["more", "v", "V", "_change_type"])
+def test_a_column_of_one_file_that_the_table_has_not_or_has_twice_is_refused(
+    table: LakeTable, tmp_path: Path, odd: str
+) -> None:
+    """Of many files only some are sampled; of the others the footers have to tell that nothing else is in them."""
+    paths = [batch_at(tmp_path / f"{number:02d}.parquet") for number in range(20)]
+    rows = pq.read_table(paths[1])
+    pq.write_table(rows.append_column(odd, pa.repeat("delete", rows.num_rows)), paths[1])
+    for operation in (table.upsert, table.bulk_insert, table.insert_overwrite):
+        with pytest.raises(SchemaMismatchError, match=rf"column '{odd}'"):
+            operation([str(path) for path in paths])
+    assert not rows_of(table)
+    pq.write_table(rows.append_column("_hoodie_commit_time", pa.repeat("1", rows.num_rows)), paths[1])
+    table.upsert([str(path) for path in paths])  # those of Hudi's are left out
+    assert staged_names(table) == {"_li_partition", "_li_key", "_li_op", "_li_address"}
+    assert set(values(table).values()) == {"right"}
 
 
 @pytest.mark.parametrize("how", CHANGES)

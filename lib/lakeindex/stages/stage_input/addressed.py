@@ -36,7 +36,7 @@ from lakeindex.stages.stage_input.staged_rows import column_bytes, combining_of
 from lakeindex.storage import is_on_this_machine
 from lakeindex.write.base_file import dictionaries_for
 from lakeindex.write.keys.key_generators import KeyGenerator
-from lakeindex.write.types.avro_schema import DELETE_MARK
+from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS
 from lakeindex.write.types.schema_fit import fit_batch
 from lakeindex.write.types.type_fit import decoded_type
 
@@ -140,10 +140,13 @@ def _key_columns(facts: TableFacts) -> tuple[str, ...]:
 
 
 def _tells_all(spec: RunSpec, facts: TableFacts, footer: pq.FileMetaData, file: KeyedFile) -> bool:
-    """Whether the columns that are no part of a key need not be looked at: they have the table's types, and nulls only
-    where these may be; and nobody asks for a digest of the rows.
+    """Whether the columns that are no part of a key need not be looked at: each is there once, they are all the
+    table's, have its types, and nulls only where these may be; and nobody asks for a digest of the rows.
     """
-    kinds = {field.name: field.type for field in footer.schema.to_arrow_schema()}
+    columns = [field for field in footer.schema.to_arrow_schema() if field.name not in META_COLUMNS]
+    kinds = {field.name: field.type for field in columns}
+    if len(kinds) < len(columns) or not kinds.keys() <= frozenset(facts.schema.names):
+        return False
     if spec.batch_id != spec.run_id or facts.delete_mark is not None or DELETE_MARK in kinds:
         return False
     constant = {name: text for name, text in file.constants if name not in kinds}
