@@ -41,7 +41,7 @@ from lakeindex.stages.index_lookup import index_lookup, snapshot_mark
 from lakeindex.stages.merge_write.stage import MergeAttempt, Terms
 from lakeindex.stages.stage_input.batch_columns import identity_of, with_columns_of
 from lakeindex.stages.stage_input.inputs import changed_input
-from lakeindex.stages.stage_input.stage import SCHEMA_FACT, schema_digest, stage_input
+from lakeindex.stages.stage_input.stage import TABLE_FACT, stage_input, staged_by
 from lakeindex.stages.verify_keys import proposed_by, verify_keys
 from lakeindex.table.handle import Table
 from lakeindex.table.table_columns import written_schema
@@ -148,7 +148,9 @@ def _run_merge_write(spec: RunSpec, runner: Runner) -> RunSummary:
 
 
 def _checkpoints_before(stage: Stage, spec: RunSpec, opened: BoundTable, runner: Runner) -> dict[Stage, Manifest]:
-    """What the stages before this one left; one that another release left is made again here."""
+    """What the stages before this one left. One that another release left is made again here; so are those that were
+    made by what the table is no more.
+    """
     folder = run_folder(spec)
     needed = list(stages_for(opened.facts.index_type))
     if stage not in needed:
@@ -158,16 +160,35 @@ def _checkpoints_before(stage: Stage, spec: RunSpec, opened: BoundTable, runner:
             hint=f"its stages: {', '.join(needed)}",
         )
     before: dict[Stage, Manifest] = {}
+    is_other = False
     for earlier in needed[: needed.index(stage)]:
-        if not folder.has_other_version(earlier):
-            before[earlier] = folder.require_manifest(earlier)
-        elif earlier is Stage.STAGE_INPUT:
-            before[earlier] = run_stage_input(spec, opened.facts, runner).manifest
-        else:
+        if earlier is Stage.STAGE_INPUT:
+            before[earlier], is_other = _staged_before(stage, spec, opened, runner)
+        elif is_other and stage is Stage.MERGE_WRITE:
+            continue  # it looks up anew itself, when the batch is staged anew
+        elif is_other or folder.has_other_version(earlier):
             before[earlier] = run_metered(
                 spec, partial(_look_up_stage, earlier, spec, opened, dict(before), runner)
             ).manifest
+        else:
+            before[earlier] = folder.require_manifest(earlier)
     return before
+
+
+def _staged_before(stage: Stage, spec: RunSpec, opened: BoundTable, runner: Runner) -> tuple[Manifest, bool]:
+    """What stage 1 has left, and whether what was looked up since may be of a batch that was staged otherwise, or by
+    another index. The last stage stages anew by itself, when it has asked whether the batch is committed already: its
+    input may be gone then.
+    """
+    folder = run_folder(spec)
+    if folder.has_other_version(Stage.STAGE_INPUT):
+        return run_stage_input(spec, opened.facts, runner).manifest, False
+    done = folder.require_manifest(Stage.STAGE_INPUT)
+    now = with_columns_of(opened.facts, done.facts, spec.config)
+    is_other = done.facts.get("index_type") != now.index_type or done.facts.get(TABLE_FACT) != staged_by(now)
+    if stage is not Stage.MERGE_WRITE:
+        done = _staged_as_now(spec, now, StageRun(done, summary_of(done, reused=False)), runner).manifest
+    return done, is_other
 
 
 def _look_up_stage(
@@ -340,12 +361,13 @@ class _Attempts:
 
 
 def _staged_as_now(spec: RunSpec, facts: TableFacts, staged: StageRun, runner: Runner) -> StageRun:
-    """The batch staged with the columns that the table has now: another writer may have changed them.
+    """The batch staged by what the table is now: others may have changed its columns, or its index, since a job of
+    another hour staged it.
 
     Raises:
         InputError: it does not fit them, or is no longer the batch that it was.
     """
-    if staged.manifest.facts.get(SCHEMA_FACT) == schema_digest(facts):
+    if staged.manifest.facts.get(TABLE_FACT) == staged_by(facts):
         return staged
     again = run_stage_input(spec, facts, runner)
     if again.manifest.facts["input_digest"] != staged.manifest.facts["input_digest"]:

@@ -252,12 +252,16 @@ class _Built:
 
 FILES_FACT = "input_files"
 """What the manifest calls the digest of the files, as they are on their store, in which the batch's rows stay."""
-SCHEMA_FACT = "schema"
-"""What the manifest calls the digest of the columns that the batch was staged with."""
+TABLE_FACT = "table"
+"""What the manifest calls :func:`staged_by`."""
 
 
-def schema_digest(facts: TableFacts) -> str:
-    return digest_of_text(facts.schema.to_string())
+def staged_by(facts: TableFacts) -> str:
+    """Digest of what of the table a batch is staged by: columns, keys and where they are unique, ordering, deletes."""
+    return digest_of_text(
+        facts.schema.to_string(), facts.keys, facts.is_global, event_time_mark(facts),
+        *(facts.delete_mark or ()), *facts.keys.timestamp_mark,
+    )  # fmt: skip
 
 
 def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner, *, loads: bool = False) -> Manifest:
@@ -296,7 +300,7 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner, *, loads: bool
     found.check_unchanged(spec.batch_id)
     more: dict[str, Any] = columns_text(columns, facts) | {
         "index_type": facts.index_type.value,
-        SCHEMA_FACT: schema_digest(facts),
+        TABLE_FACT: staged_by(facts),
         "older_digest": digest,
     }
     manifest = replace(manifest, facts={**manifest.facts, **more})

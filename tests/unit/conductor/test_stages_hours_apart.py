@@ -1,0 +1,97 @@
+"""A run whose stages are jobs of a DAG: hours pass between them, in which others write, and do what they do to a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from lakeindex.api.table import LakeTable
+from lakeindex.conductor.upsert import run_stage
+from lakeindex.errors import InputError
+from lakeindex.model import Operation
+from lakeindex.pipeline import Stage
+from lakeindex.run.checkpoints import RunFolder
+from lakeindex.run.spec import RunSpec
+from lakeindex.run.summary import RunSummary
+from lakeindex.storage import open_storage
+from lakeindex.tasks.local_runner import LocalRunner
+from tests.builders import Oracle, Row, batch_of, content_of, make_table
+
+STORED = [Row("a", "x", 1, "old"), Row("b", "x", 1, "old"), Row("c", "y", 1, "old")]
+BATCH = [Row("a", "x", 2, "new"), Row("n", "x", 2, "n"), Row("n", "y", 3, "n"), Row("b", "x", 2, None, deleted=True)]
+
+
+def begun(folder: Path, index: str) -> tuple[LakeTable, RunSpec]:
+    table = make_table(folder / "t", hoodie__index__type=index)
+    table.upsert(batch_of(STORED))
+    pq.write_table(batch_of(BATCH), folder / "in.parquet")
+    return table, RunSpec(table.uri, str(folder / "runs"), "r", "b", Operation.UPSERT, (str(folder / "in.parquet"),))
+
+
+def played(spec: RunSpec, before: Stage, meanwhile: Callable[[], object]) -> RunSummary:
+    """All jobs that the run's DAG has: which ones, its operators read from what the first has left."""
+    folder = RunFolder(open_storage(spec.checkpoints_uri), spec.run_id)
+    done = None
+    for stage in Stage:
+        if stage is before:
+            meanwhile()
+        staged = folder.read_manifest(Stage.STAGE_INPUT)
+        if stage is Stage.BLOOM_CHECK and staged is not None and "BLOOM" not in staged.facts["index_type"]:
+            continue
+        done = run_stage(stage, spec, LocalRunner(1))
+    assert isinstance(done, RunSummary)
+    return done
+
+
+@pytest.mark.parametrize(
+    ("index", "to"),
+    [
+        ("SIMPLE", "GLOBAL_SIMPLE"),
+        ("GLOBAL_SIMPLE", "SIMPLE"),
+        ("BLOOM", "GLOBAL_BLOOM"),
+        ("GLOBAL_SIMPLE", "BLOOM"),
+        ("SIMPLE", "BLOOM"),
+        ("SIMPLE", "BUCKET"),
+    ],
+)
+@pytest.mark.parametrize("before", list(Stage)[1:])
+def test_the_index_may_become_another_between_any_two_stages(
+    tmp_path: Path, index: str, to: str, before: Stage
+) -> None:
+    """A batch that was staged with keys that are unique in a partition is another one where they are in the table."""
+    table, spec = begun(tmp_path, index)
+    done = played(spec, before, lambda: table.index_migrate(to))
+    oracle = Oracle(is_global=to.startswith("GLOBAL"))
+    oracle.apply(STORED)
+    counts = oracle.apply(BATCH)
+    assert content_of(table) == oracle.content()
+    assert {name: done.fates.get(name, 0) for name in counts} == counts
+    assert table.check().ok
+
+
+def test_a_batch_that_has_to_be_staged_anew_and_is_gone_ends_the_run(tmp_path: Path) -> None:
+    table, spec = begun(tmp_path, "GLOBAL_SIMPLE")
+    (path,) = spec.inputs
+
+    def meanwhile() -> None:
+        table.index_migrate("SIMPLE")
+        Path(path).unlink()
+
+    before = content_of(table)
+    with pytest.raises(InputError, match="no input at"):
+        played(spec, Stage.MERGE_WRITE, meanwhile)
+    assert content_of(table) == before
+
+
+def test_a_batch_that_is_committed_needs_no_input_whatever_the_table_is_now(tmp_path: Path) -> None:
+    """Airflow may try the last job again, which had committed and was killed then."""
+    table, spec = begun(tmp_path, "GLOBAL_SIMPLE")
+    done = played(spec, Stage.MERGE_WRITE, lambda: None)
+    table.index_migrate("SIMPLE")
+    Path(spec.inputs[0]).unlink()
+    again = run_stage(Stage.MERGE_WRITE, spec, LocalRunner(1))
+    assert isinstance(again, RunSummary)
+    assert (again.noop, again.instant, again.fates) == (True, done.instant, done.fates)
