@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakeindex.api.table import LakeTable
+from lakeindex.commit.write_session import WriteSession
 from lakeindex.errors import OptionError, TableCorruptError
 from lakeindex.files.footer_cache import CACHE_FOLDER
 from tests.builders import Oracle, Row, as_hudis, batch_of, content_of, counts_of, make_table, rows_of
@@ -140,6 +142,36 @@ def test_a_row_that_is_kept_in_its_partition_gets_the_incoming_partition_column(
     done = table.upsert(batch, run_id="r", options={MOVE_OPTIONS[index]: "false"})
     assert (done.updates, done.stages[0].reused) == (1, True)
     assert [(r["_hoodie_partition_path"], r["day"], r["v"]) for r in rows_of(table)] == [("x", "y", "2")]
+
+
+@pytest.mark.parametrize("what", ["nothing", "options", "nulls", "rows"])
+def test_a_killed_run_is_gone_on_with_under_its_names_only_if_the_same_is_written(tmp_path: Path, what: str) -> None:
+    """Whoever was taken for dead, and is not, writes under the names of its plan what it was told; that must be what is
+    there.
+    """
+    csv = tmp_path / "b.csv"
+    csv.write_text("id,day,ts,v\na,x,2,NA\n")
+    given: Any = [str(csv)]
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of([Row("a", "x", 1, "1"), Row("b", "x", 1, "1")]))
+    killed: list[str] = []
+
+    def kill(self: WriteSession, *_: Any) -> None:
+        killed.append(self.instant)
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WriteSession, "publish", kill)
+        with pytest.raises(KeyboardInterrupt):
+            table.upsert(given, run_id="r", partial=True)
+    options = {"lakeindex.csv.null": "NA,"} if what in ("options", "nulls") else {}
+    if what == "rows":
+        csv.write_text("id,day,ts,v\na,x,2,other\n")
+    done = table.upsert(given, run_id="r", partial=True, nulls="keep" if what == "nulls" else None, options=options)
+    assert ([done.instant] == killed) is (what == "nothing")
+    expected = {"nothing": "NA", "options": None, "nulls": "1", "rows": "other"}[what]
+    assert {r["id"]: r["v"] for r in rows_of(table)} == {"a": expected, "b": "1"}
+    assert table.check().ok
 
 
 def test_upsert_late_batch_rewrites_nothing(tmp_path: Path):
