@@ -226,7 +226,7 @@ class PendingInstantError(ConflictError):
 
 
 class BatchIdReusedError(ConflictError):
-    """The batch id was used already, with other input."""
+    """The batch id was used already, with other input or for something else."""
 
 
 class InvariantError(LakeIndexError):

@@ -11,6 +11,7 @@ Whoever has to withdraw a commit creates the entry as ``withdrawn``: one of the 
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -87,7 +88,7 @@ def find_done(context: WriteContext, run: RunIdentity, timeline: Timeline | None
         timeline: of the table, if it was loaded just now.
 
     Raises:
-        BatchIdReusedError: the batch was committed with other input.
+        BatchIdReusedError: the batch was committed with other input, or something else was done with it.
         TableUnsupportedError: it cannot be told with which.
     """
     if context.force:
@@ -109,7 +110,23 @@ def find_done(context: WriteContext, run: RunIdentity, timeline: Timeline | None
             culprit=run.batch_id,
             hint="use a new batch id; force=True (--force) commits this input, too",
         )
+    was = _operation_of(entry)
+    if run.operation and was not in ("", run.operation):
+        raise BatchIdReusedError(
+            f"batch {run.batch_id!r} was committed by instant {entry.instant} as {was}, and this is {run.operation}",
+            culprit=run.batch_id,
+            hint="use a new batch id; force=True (--force) does this with it, too",
+        )
     return AlreadyDone(entry.instant, entry.summary)
+
+
+def _operation_of(entry: LedgerEntry) -> str:
+    """What was done with the batch; empty where nothing tells."""
+    try:
+        found = json.loads(entry.summary or "{}")
+    except ValueError:
+        return ""
+    return str(found.get("operation") or "") if isinstance(found, dict) else ""
 
 
 def forget_batch(storage: Storage, batch_id: str, instant: str) -> None:

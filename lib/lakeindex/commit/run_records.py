@@ -52,12 +52,14 @@ class RunIdentity:
         input_digest: digests of the batch's content, each as ``<algorithm>:<digest>``, a space between two;
             without a name it is the first algorithm's.
         older_digests: digests of the same batch by algorithms of older releases, for entries that those made.
+        operation: what is done with a batch that is given; empty where the digest says what is done.
     """
 
     run_id: str
     batch_id: str
     input_digest: str
     older_digests: tuple[str, ...] = ()
+    operation: str = ""
 
     def has_input(self, digest: str) -> bool | None:
         """Whether its batch is the one that a digest was made of, by an algorithm that made it;

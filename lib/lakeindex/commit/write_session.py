@@ -301,7 +301,7 @@ def begin_write(
         A session to be closed, or what the batch's earlier run did.
 
     Raises:
-        BatchIdReusedError: the batch id is in the table with other input.
+        BatchIdReusedError: the batch id is in the table with other input, or something else was done with it.
         PendingInstantError: a living writer that is none of ours has an instant in flight.
         LockTimeoutError: another writer holds the lock for too long.
         TableUnsupportedError: the table must not be written to.

@@ -105,6 +105,25 @@ def test_other_rows_are_another_batch(tmp_path: Path) -> None:
         table.upsert(ROWS.set_column(3, "v", pa.nulls(3, pa.string())), batch_id="part", partial=True)
 
 
+def test_a_batch_that_something_else_was_done_with_is_not_done(tmp_path: Path) -> None:
+    """An id stands for what is done with the rows, too: a delete of the rows that were upserted is not done by that."""
+    table = make_table(tmp_path / "t")
+    done = table.upsert(ROWS, batch_id="b")
+    others = (table.delete, table.insert, table.bulk_insert, table.insert_overwrite, table.insert_overwrite_table)
+    for operation in others:
+        with pytest.raises(BatchIdReusedError, match=r"as UPSERT, and this is [DIB]"):
+            operation(ROWS, batch_id="b")
+        with pytest.raises(BatchIdReusedError, match="as UPSERT"):
+            operation(ROWS, batch_id="b", dry_run=True)
+    assert [one.instant for one in table.history()] == [done.instant]
+    assert table.upsert(ROWS, batch_id="b").noop
+    table.delete(ROWS, batch_id="keys")
+    with pytest.raises(BatchIdReusedError, match="as DELETE, and this is UPSERT"):
+        table.upsert(ROWS, batch_id="keys")
+    assert table.delete(ROWS, batch_id="keys").noop
+    assert table.upsert(ROWS, batch_id="keys", force=True).inserts == 3
+
+
 def test_the_batch_is_known_when_the_table_has_other_columns(tmp_path: Path) -> None:
     table = make_table(tmp_path / "t")
     table.upsert(ROWS.to_reader(1), batch_id="b")

@@ -240,4 +240,5 @@ def identity_of(spec: RunSpec, staged: Manifest) -> RunIdentity:
     """What the run commits: its batch, and digests of its content by this release's algorithms and the older ones."""
     digest, older = str(staged.facts["input_digest"]), staged.facts["older_digest"]
     rows = staged.facts.get(ROWS_FACT)
-    return RunIdentity(spec.run_id, spec.batch_id, digest if rows is None else f"{digest} {rows}", (str(older),))
+    told = digest if rows is None else f"{digest} {rows}"
+    return RunIdentity(spec.run_id, spec.batch_id, told, (str(older),), str(spec.operation))
