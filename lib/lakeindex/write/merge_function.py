@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from lakeindex.errors import LakeIndexError, UsageError, first_line
 from lakeindex.hashing.arrow import one_array
+from lakeindex.options.option import CONDITION_OPTIONS
 from lakeindex.time_spent import loading
 from lakeindex.write.single_columns import changed
 from lakeindex.write.types.schema_fit import fit_batch
@@ -57,7 +58,14 @@ class MergeFunction:
             raise _refused(text, "is no function", "name one that takes stored and new rows")
         return MergeFunction(text, found)
 
-    def merged(self, stored: pa.Table, incoming: pa.Table, deciding: frozenset[str], where: str) -> pa.Table:
+    def merged(
+        self,
+        stored: pa.Table,
+        incoming: pa.Table,
+        deciding: frozenset[str],
+        where: str,
+        delete_mark: tuple[str, str] | None = None,
+    ) -> pa.Table:
         """Rows that take the place of the stored ones.
 
         Args:
@@ -65,17 +73,25 @@ class MergeFunction:
             deciding: columns in which the result has to be as ``incoming``: those of the record key and of the
                 partition path, the ordering field.
             where: what the rows are of, for messages.
+            delete_mark: as of :func:`~lakeindex.write.types.schema_fit.fit_batch`.
 
         Raises:
             UsageError: the function raised an error, or what it returned is no such rows.
         """
+        spans = [(at, ROWS_OF_A_CALL) for at in range(0, incoming.num_rows, ROWS_OF_A_CALL)]
         pieces = [
-            self._called(stored.slice(at, ROWS_OF_A_CALL), incoming.slice(at, ROWS_OF_A_CALL), deciding, where)
-            for at in range(0, incoming.num_rows, ROWS_OF_A_CALL)
+            self._called(stored.slice(*span), incoming.slice(*span), deciding, where, delete_mark) for span in spans
         ]
         return pa.concat_tables(pieces) if pieces else incoming
 
-    def _called(self, stored: pa.Table, incoming: pa.Table, deciding: frozenset[str], where: str) -> pa.Table:
+    def _called(
+        self,
+        stored: pa.Table,
+        incoming: pa.Table,
+        deciding: frozenset[str],
+        where: str,
+        delete_mark: tuple[str, str] | None,
+    ) -> pa.Table:
         try:
             made = self.function(stored, incoming)
         except Exception as error:
@@ -89,13 +105,17 @@ class MergeFunction:
             what = f"returned {made.num_rows} rows for {incoming.num_rows} of {where}"
             raise _refused(self.name, what, "return a row for each, in their order")
         try:
-            fitted = fit_batch(made, incoming.schema)
+            fitted = fit_batch(made, incoming.schema, delete_mark=delete_mark)
         except LakeIndexError as error:
             what = f"returned rows for {where} that do not fit the table: {error.message}"
             raise _refused(self.name, what, "return the table's columns in its types") from error
         if fitted.null_problem.null_count < made.num_rows:
             why = fitted.null_problem.drop_null()[0].as_py()
             raise _refused(self.name, f"returned rows for {where} that cannot be stored: {why}", "fill the column")
+        if pc.any(fitted.deleted).as_py():
+            what = f"marked rows of {where} as deleted, and what it returns is stored"
+            hint = f"mark rows of the batch, or say with {CONDITION_OPTIONS['delete_if']} which rows go"
+            raise _refused(self.name, what, hint)
         for name in sorted(deciding):
             if not _is_kept(one_array(incoming.column(name)), one_array(fitted.columns.column(name))):
                 what = f"changed column {name!r} of rows of {where}"

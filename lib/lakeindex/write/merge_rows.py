@@ -39,12 +39,14 @@ class UpdateRule:
         filled: columns in which a null of the batch leaves the stored value; fields inside of them are not looked at.
         function: gets the stored rows, and the rows as they would be without it.
         deciding: columns that the function cannot change.
+        delete_mark: the table's own, which the function cannot set either.
     """
 
     kept: frozenset[str] = frozenset()
     filled: frozenset[str] = frozenset()
     function: MergeFunction | None = None
     deciding: frozenset[str] = frozenset()
+    delete_mark: tuple[str, str] | None = None
 
     @property
     def replaces(self) -> bool:
@@ -77,7 +79,7 @@ class UpdateRule:
                 columns.append(self.value(field.name, before, one_array(incoming.column(field.name)).cast(field.type)))
         if self.function is not None and len(incoming):
             new = pa.table(columns, schema=schema)
-            columns = self.function.merged(stored, new, self.deciding, where).columns
+            columns = self.function.merged(stored, new, self.deciding, where, self.delete_mark).columns
         return pa.table([one_array(incoming.column(STAGED_KEY)), *columns], names=[STAGED_KEY, *schema.names])
 
     def inserted(self, incoming: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -14,7 +14,7 @@ import pytest
 import lakeindex
 from lakeindex.api.table import LakeTable
 from lakeindex.conductor.open_for_write import open_for_write
-from lakeindex.errors import LakeIndexError, SchemaMismatchError
+from lakeindex.errors import LakeIndexError, SchemaMismatchError, UsageError
 from lakeindex.model import Operation
 from lakeindex.run.spec import RunSpec
 from lakeindex.stages.stage_input import addressed
@@ -121,6 +121,22 @@ def test_an_update_by_a_condition_deletes_what_it_marks_as_hudis_does(tmp_path: 
     done = table.update(set={"v": "'new'"}, where="id IN ('b', 't')")
     assert (done.updates, done.deletes) == (1, 1)
     assert [one for one in stored(table) if one[0] in "abt"] == [["b", "new"]]
+
+
+def test_a_merge_function_cannot_set_the_tables_own_mark(tmp_path: Path) -> None:
+    """Its rows are stored: a delete of its would be there as a live row."""
+    table = table_of("dms_v9", tmp_path)
+    table.upsert(row("new", "I"))
+    before = stored(table)
+
+    def deleting(_: pa.Table, new: pa.Table) -> pa.Table:
+        return new.set_column(new.column_names.index("Op"), "Op", pa.array(["D"] * len(new)))
+
+    with pytest.raises(UsageError, match=r"marked rows of .* as deleted"):
+        table.upsert(row("new", "U"), merge=deleting)
+    assert stored(table) == before
+    table.upsert(row("new", "D"), merge=deleting)
+    assert [one for one in before if one not in stored(table)] == [["new", "new"]]
 
 
 def test_a_mark_that_cannot_be_compared_as_hudi_does_is_refused_by_name(tmp_path: Path) -> None:

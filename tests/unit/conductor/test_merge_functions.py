@@ -34,6 +34,7 @@ SCHEMA = pa.schema(
         pa.field("must", pa.string(), nullable=False),
     ]
 )
+MARK = "_hoodie_is_deleted"
 SMALL = {"lakeindex.chunk.rows": "3", "lakeindex.parquet.row.group.rows": "2"}
 Rows = list[tuple[str, str, int, int]]
 
@@ -133,6 +134,7 @@ def replacing(name: str, value: Any) -> Callable[..., pa.Table]:
         (replacing("day", "z"), "changed column 'day'"),
         (replacing("ts", 0), "changed column 'ts'"),
         (replacing("must", None), "cannot be stored: column 'must' must not be null"),
+        (lambda old, new: new.append_column(MARK, pa.repeat(True, len(new))), "marked rows of .* as deleted"),
     ],
 )
 def test_what_a_function_may_not_do(tmp_path: Path, function: Callable[..., Any], why: str):
@@ -145,6 +147,19 @@ def test_what_a_function_may_not_do(tmp_path: Path, function: Callable[..., Any]
     table.upsert(batch([("a", "x", 2, 1)]), merge=added)
     assert [row[3] for row in content(table)] == [2, 1]
     assert table.check().ok
+
+
+def test_rows_of_one_batch_are_not_marked_either_and_no_mark_is_none(tmp_path: Path) -> None:
+    table = made(tmp_path / "t")
+    twice = batch([("n", "x", 2, 1), ("n", "x", 3, 1)])
+
+    def marking(*, deleted: bool) -> Callable[..., pa.Table]:
+        return lambda old, new: added(old, new).append_column(MARK, pa.repeat(deleted, len(new)))
+
+    with pytest.raises(UsageError, match="marked rows of the batch as deleted"):
+        table.upsert(twice, merge=marking(deleted=True))
+    table.upsert(twice, merge=marking(deleted=False))
+    assert [row[3] for row in content(table)] == [2]
 
 
 def test_a_name_instead_of_a_function(tmp_path: Path):

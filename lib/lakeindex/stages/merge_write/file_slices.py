@@ -312,7 +312,7 @@ def _fixed(task: WriteTask) -> frozenset[str]:
 
 def update_rule(spec: RunSpec, facts: TableFacts) -> UpdateRule:
     """What updated rows are made of. Raises: UsageError: the merge function cannot be imported."""
-    return UpdateRule(facts.kept, facts.filled, spec.merge_function, facts.deciding)
+    return UpdateRule(facts.kept, facts.filled, spec.merge_function, facts.deciding, facts.delete_mark)
 
 
 def _write_delta(task: WriteTask, added: StoredRows, gone: pa.Table) -> Part | None:
