@@ -448,7 +448,8 @@ def verify_keys(
     config = spec.config
     folder = run_folder(spec)
     moves = index_for(facts.index).moves_rows(config)
-    basis = digest_of_text(candidates.digest, event_time_mark(facts), moves, *conditions_of(spec, facts).texts)
+    who = ("source decides",) if spec.source_decides else ()
+    basis = digest_of_text(candidates.digest, event_time_mark(facts), moves, *conditions_of(spec, facts).texts, *who)
     done = folder.read_manifest(Stage.VERIFY_KEYS)
     if done is not None and done.basis == basis and folder.is_whole(done):
         return done

@@ -14,6 +14,7 @@ from lakeindex.api.table import LakeTable
 from lakeindex.errors import InputError, SchemaMismatchError, UsageError
 from lakeindex.operations.changes import marked
 from tests.builders import Row, batch_of, content_of, make_table
+from tests.meanwhile import Meanwhile
 
 
 def rows(table: LakeTable) -> list[tuple[object, ...]]:
@@ -86,6 +87,25 @@ def test_the_source_decides_and_not_the_ordering_values(tmp_path: Path) -> None:
     assert (forced.ignored, forced.updates) == (1, 3)
     late = dst.apply(src.changes().to_pandas())
     assert (late.ignored, late.updates) == (1, 3)
+
+
+@pytest.mark.parametrize("force", [True, False])
+def test_who_decides_is_asked_again_where_a_killed_run_was_told_otherwise(tmp_path: Path, force: bool) -> None:
+    """What was verified when the source decided is not that of a feed that is forced, nor the other way round."""
+    src, dst = pair(tmp_path)
+    upsert(src, *FIRST)
+    upsert(dst, Row("a", "x", 9, "9"))
+    feed = src.changes()
+
+    def kill() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        dst.apply(feed, force=not force, runner=Meanwhile("tag inserts", kill))
+    done = dst.apply(feed, force=force)
+    assert done.stages[0].reused
+    assert (done.ignored, done.updates) == ((1, 0) if force else (0, 1))
+    assert [row for row in rows(dst) if row[0] == "a"] == [("a", "x", 9, "9") if force else ("a", "x", 1, "1")]
 
 
 def test_feeds_are_applied_in_order_and_none_is_left_out(tmp_path: Path) -> None:
