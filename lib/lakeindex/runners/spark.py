@@ -232,7 +232,8 @@ def _write_piece(
     first = next(batches, None)
     if first is None:
         return
-    stem = f"{folder}/{task.partitionId() if task is not None else 0:05d}-"
+    part = task.partitionId() if task is not None else 0
+    stem = f"{folder}/{part:05d}-{uuid.uuid4().hex[:8]}-"  # of this try: a straggler replaces nothing
     written = row_pieces.write_pieces(
         open_storage(root, options), stem, first.schema, itertools.chain([first], batches)
     )
