@@ -11,7 +11,13 @@ import pyarrow as pa
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.errors import LakeIndexError, OptionError, TableCorruptError, TableUnsupportedError
+from lakeindex.errors import (
+    LakeIndexError,
+    OptionError,
+    SchemaMismatchError,
+    TableCorruptError,
+    TableUnsupportedError,
+)
 from lakeindex.model import BaseFile
 from lakeindex.storage import open_storage
 from lakeindex.table import stored_keys
@@ -19,7 +25,7 @@ from lakeindex.table.binding import format_binding, parse_binding
 from lakeindex.table.handle import Table
 from lakeindex.write.keys.key_generators import KeySpec
 from lakeindex.write.types.avro_schema import schema_to_avro
-from tests.builders import Row, as_hudis, batch_of, make_table
+from tests.builders import Row, as_hudis, batch_of, make_table, rows_of
 from tests.vectors_support import KEYS, unpack_table
 
 TEXTS = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
@@ -378,3 +384,39 @@ def test_files_of_new_foreign_instants_are_compared_and_no_others(tmp_path: Path
     stored_keys.remember_compared(opened, opened.snapshot())
     stored_keys._COMPARED.clear()
     assert stored_keys.not_compared(opened, opened.snapshot()) == []
+
+
+@pytest.mark.parametrize("zone", ["UTC", None])
+@pytest.mark.parametrize("place", ["record key", "partition", "ordering"])
+def test_a_column_of_milliseconds_stays_one(tmp_path: Path, place: str, zone: str | None) -> None:
+    """Flink and HoodieStreamer make such: its number is what keys and paths are made of, in whatever unit a batch is."""
+    at = dt.datetime(2026, 1, 1, 1, 2, 3, tzinfo=None if zone is None else dt.UTC)
+    names = {"id": pa.string(), "day": pa.string(), "at": pa.timestamp("ms", zone), "v": pa.string()}
+    table = make_table(
+        tmp_path / "t",
+        schema=pa.schema([pa.field(name, kind, nullable=name != "id") for name, kind in names.items()]),
+        keys=("at",) if place == "record key" else ("id",),
+        partitions=("at",) if place == "partition" else ("day",),
+        ordering="at" if place == "ordering" else None,
+    )
+
+    def rows(v: str, unit: str, moment: dt.datetime = at) -> pa.Table:
+        return pa.table({"id": ["a"], "day": ["x"], "at": pa.array([moment], pa.timestamp(unit, zone)), "v": [v]})
+
+    for unit in ("us", "ms", "s", "ns"):
+        table.upsert(rows(unit, unit))
+        table.update({"v": f"'{unit}, updated'"}, where="v IS NOT NULL")
+    table.upsert(rows("last", "ms"))
+    with pytest.raises(SchemaMismatchError, match="would lose data"):
+        table.upsert(rows("finer", "us", at.replace(microsecond=1)))
+    (row,) = rows_of(table)
+    assert (row["at"], row["v"]) == (at, "last")
+    stored = {"record key": row["_hoodie_record_key"], "partition": row["_hoodie_partition_path"]}
+    assert stored.get(place, "1767229323000") == "1767229323000"
+    table.truncate()
+    table.upsert(rows("again", "us"))
+    opened = Table.open(open_storage(table.uri))
+    timeline = opened.load_timeline()
+    said = [timeline.commit_metadata(opened.storage, one).schema_text or "" for one in timeline.completed_writes]
+    assert said
+    assert all("timestamp-millis" in text and "micros" not in text for text in said)

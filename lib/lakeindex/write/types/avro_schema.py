@@ -151,7 +151,8 @@ def _to_avro(kind: pa.DataType, name: str, namespace: str) -> AvroType:
     if pa.types.is_date32(kind):
         return {"type": "int", "logicalType": "date"}
     if pa.types.is_timestamp(kind):
-        return {"type": "long", "logicalType": f"{'timestamp' if kind.tz else 'local-timestamp'}-micros"}
+        unit = "millis" if kind.unit == "ms" else "micros"  # of a table of another writer, whose keys count them
+        return {"type": "long", "logicalType": f"{'timestamp' if kind.tz else 'local-timestamp'}-{unit}"}
     if pa.types.is_decimal(kind):
         return _decimal(kind, name, namespace)
     return _nested(kind, name, namespace)

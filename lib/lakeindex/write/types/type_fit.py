@@ -14,6 +14,7 @@ uint64                                     int64; numbers below 2^63 only
 fixed_size_binary                          binary; the table does not keep the length
 string_view, binary_view                   string, binary
 date64                                     date32; whole days only
+timestamp                                  of microseconds; whole ones only
 duration                                   int64, the microseconds; whole ones only
 fixed_size_list, list_view                 list; the table does not keep the length
 dictionary, run_end_encoded                the type of its values
@@ -232,6 +233,8 @@ def _mapped(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
     return next((stored for is_one_of_them, stored in _PLAIN if is_one_of_them(kind)), kind)
 
 
