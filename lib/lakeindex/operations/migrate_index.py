@@ -3,7 +3,7 @@ BUCKET rewrites the table.
 
 Whatever it is, the change has an instant: it is in force with a replacecommit, is checked against other writers like
 any commit, and goes back with a rollback or restore of that instant. Before a global index, keys are proven to be
-unique in the whole table.
+unique in the whole table, and after one rows to lie where their columns say.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from lakeindex.model import BaseFile, IndexSpec, IndexType
 from lakeindex.operations.check_base_files import UniqueTask, check_unique, hashes_of, save_hashes
 from lakeindex.operations.index import opened_index
 from lakeindex.operations.rescale import migrate_to_buckets, switch_index
+from lakeindex.operations.rescale_run import check_places
 from lakeindex.options.option_table import BY_KEY
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
@@ -113,7 +114,8 @@ def migrate_index(
         options: ``hoodie.*`` and ``lakeindex.*`` options; those that are bound with the index are bound anew.
 
     Raises:
-        OptionError: an option that has no meaning with the index.
+        OptionError: an option that has no meaning with the index; or a row lies in another partition than its columns
+            say, as a global index may leave it, and the new one would not find it.
         TableCorruptError: a key is not unique in the whole table, which a global index needs; nothing was changed.
         WriteConflictError: others kept writing; nothing was changed.
     """
@@ -162,6 +164,8 @@ def _switch(
     """Prove, build, put into force: all against one snapshot. Files stay as they are, and with them every row."""
     table, target = switch.table, switch.target
     checked = _check_unique(table, snapshot) if target.is_global and not switch.before.is_global else 0
+    if switch.before.is_global and not target.is_global:
+        check_places(table, snapshot)
     if dry_run:
         return _Done(keys_checked=checked)
     rows = 0

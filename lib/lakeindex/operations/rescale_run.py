@@ -17,7 +17,14 @@ from lakeindex.commit.guards import refuse_clustered
 from lakeindex.commit.write_queue import EVERYTHING
 from lakeindex.commit.write_session import PlannedFile, PublishGuards, Replacement, RunIdentity, WriteSession
 from lakeindex.conductor.open_for_write import retry_on_conflict
-from lakeindex.errors import MOVED_ERRORS, REPAIR_KEYS, InvariantError, TableCorruptError, WriteConflictError
+from lakeindex.errors import (
+    MOVED_ERRORS,
+    REPAIR_KEYS,
+    InvariantError,
+    OptionError,
+    TableCorruptError,
+    WriteConflictError,
+)
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.file_names import write_token
 from lakeindex.index.bucket import bucket_ids, file_id_of, groups_by_bucket
@@ -28,12 +35,15 @@ from lakeindex.options.types import WriteConfig
 from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.run.spec import BoundTable
 from lakeindex.showing.json_result import TableResult
+from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import index_change_times, index_record, newest_in_force
 from lakeindex.table.refusals import check_stores_keys
+from lakeindex.table.stored_keys import row_elsewhere
 from lakeindex.table.table_columns import written_schema
 from lakeindex.tasks.runner import Runner
 from lakeindex.timeline.records import key_of
 from lakeindex.write.base_file import RECORD_KEY
+from lakeindex.write.keys.key_generators import KeySpec
 
 _HUDI_OPTIONS: Final = (COUNT_OPTION, FIELDS_OPTION, RULES_OPTION)
 
@@ -132,6 +142,26 @@ class RescaleSummary(TableResult):
     notes: tuple[str, ...] = ()
 
 
+def check_places(table: Table, snapshot: Snapshot) -> None:
+    """Make sure that each row lies in the partition that its columns say, where an index of partitions looks for it: a
+    global one may have left it in another.
+
+    Raises:
+        OptionError: one does not.
+    """
+    spec = KeySpec.from_properties(table.key_properties())
+    found = row_elsewhere(table, snapshot.base_files_all(), spec, written_schema(table, snapshot))
+    if found is not None:
+        raise OptionError(
+            f"the index of table {table.name} has to stay a global one: a row lies in partition {found.stored!r} "
+            f"({found.file.path}), and its columns say {found.made!r}",
+            culprit=found.file.path,
+            hint="upsert the rows of that partition once more, with -o "
+            "hoodie.bloom.index.update.partition.path=true or its like of the index that the table has: "
+            "they move to where they say",
+        )
+
+
 class Rescale:
     """One rewrite, attempt by attempt."""
 
@@ -161,7 +191,12 @@ class Rescale:
     def partitions(self, snapshot: Snapshot) -> dict[str, tuple[BaseFile, ...]]:
         """Live files of the partitions that have to be rewritten:
         another count, or groups that no bucket index makes.
+
+        Raises:
+            OptionError: as :func:`check_places`.
         """
+        if self._facts.is_global:
+            check_places(self._table, snapshot)
         found: dict[str, tuple[BaseFile, ...]] = {}
         for path in snapshot.partitions():
             files = snapshot.base_files(path)

@@ -79,6 +79,33 @@ def test_a_global_index_needs_unique_keys(tmp_path: Path):
     assert index_of(table) == "BLOOM"
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("GLOBAL_BLOOM", "SIMPLE"), ("RECORD_INDEX", "BUCKET"), ("GLOBAL_SIMPLE", "RECORD_LEVEL_INDEX")],
+)
+def test_rows_that_a_global_index_has_left_where_they_were_have_to_move_first(
+    tmp_path: Path, before: str, after: str
+) -> None:
+    """An index of partitions looks for a key where its columns say: there it would be a new one."""
+    kind = {"GLOBAL_BLOOM": "bloom", "RECORD_INDEX": "record", "GLOBAL_SIMPLE": "simple"}[before]
+    option, options = f"hoodie.{kind}.index.update.partition.path", FEW if after == "BUCKET" else {}
+    table, _ = made(tmp_path / "t", before)
+    table.upsert(batch_of([Row("k1", "x", 2, "stays")]), options={option: "false"})
+    for dry_run in (True, False):
+        with pytest.raises(
+            OptionError, match=r"a row lies in partition 'y' \(y/.*\), and its columns say 'x'"
+        ) as caught:
+            table.index_migrate(after, options=options, dry_run=dry_run)
+    assert index_of(table) == before
+    assert "upsert the rows of that partition once more" in str(caught.value.hint)
+    table.upsert(table.scan(where="_hoodie_partition_path = 'y'").to_arrow(), options={option: "true"})
+    table.index_migrate(after, options=options)
+    assert table.upsert(batch_of([Row("k1", "x", 3, "found")])).fates == {"updates": 1}
+    assert [row["v"] for row in rows_of(table) if row["id"] == "k1"] == ["found"]
+    table.index_migrate(before)  # nothing has to be proven of places the other way round
+    assert table.check().ok
+
+
 def test_a_dry_run_changes_nothing(tmp_path: Path):
     table, _ = made(tmp_path / "t", "BLOOM")
     before = len(table.history())
