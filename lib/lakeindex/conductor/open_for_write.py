@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from lakeindex.errors import MOVED_ERRORS, MOVED_FOR_SURE, LakeIndexError, WriteConflictError
-from lakeindex.files.file_system_view import Snapshot
+from lakeindex.files.file_system_view import Snapshot, loss_of
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.checkpoints import OutOfDateError
 from lakeindex.run.spec import BoundTable
@@ -112,6 +112,8 @@ def retry_on_conflict(
             _LOG.info("%s: another writer was first, the work begins anew: %s", who, error)
         except MOVED_ERRORS as error:
             if not has_moved(table, snapshot, error):
+                if (loss := loss_of(error)) is not None:
+                    raise loss from error
                 raise
             abandon()
             lost += 1

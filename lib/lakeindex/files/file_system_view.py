@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from lakeindex.errors import MetadataTableError, ObjectNotFoundError, TableCorruptError
+from lakeindex.errors import LakeIndexError, MetadataTableError, ObjectNotFoundError, TableCorruptError
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.format.file_names import METADATA_FOLDER, parse_base_file, parse_base_path
 from lakeindex.format.instants import comparable
@@ -287,6 +287,12 @@ def missing_file(path: str, time: str) -> TableCorruptError:
         hint="restore the file, or run `lakeindex repair TABLE`: it makes a new slice of what is left and says what is "
         "lost; or roll back the commit that wrote it; `lakeindex check` lists all that is wrong",
     )
+
+
+def loss_of(error: LakeIndexError) -> TableCorruptError | None:
+    """What is said of a base file that went away after its footer was read; None if the error is another one."""
+    lost = parse_base_path(error.culprit or "") if isinstance(error, ObjectNotFoundError) else None
+    return None if lost is None else missing_file(lost.path, lost.instant_time)
 
 
 def _sizes(objects: Iterable[ObjectMeta]) -> Iterable[tuple[str, int]]:

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from lakeindex.bloom import marks
 from lakeindex.bloom.filter import FilterProblem, parse_filter
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError
+from lakeindex.files.file_system_view import missing_file
 from lakeindex.hashing.java_strings import java_order_key, orders_may_differ
 from lakeindex.model import BaseFile
 from lakeindex.parquet import stamps
@@ -122,11 +123,7 @@ def _tail_of(storage: Storage, base_file: BaseFile) -> _Tail:
     try:
         return _read_tail(storage, base_file)
     except ObjectNotFoundError:
-        raise TableCorruptError(
-            f"base file {base_file.path} is missing",
-            culprit=base_file.path,
-            hint="restore the file, or roll back the commit that wrote it",
-        ) from None
+        raise missing_file(base_file.path, base_file.instant_time) from None
 
 
 @dataclass(frozen=True, slots=True)

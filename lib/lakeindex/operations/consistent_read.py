@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from lakeindex.errors import MOVED_ERRORS, IndexChangedError, LakeIndexError, WriteConflictError
+from lakeindex.files.file_system_view import loss_of
 from lakeindex.table.handle import Table
 from lakeindex.timeline.timeline import Timeline
 
@@ -68,6 +69,8 @@ def read_consistently(uri: str, read: Callable[[Table, Timeline], _T], *, use_me
         except MOVED_ERRORS as error:
             is_sure = isinstance(error, IndexChangedError)
             if timeline is not None and not is_sure and not has_other_timeline(uri, timeline):
+                if (loss := loss_of(error)) is not None:
+                    raise loss from error
                 raise
             if tries == TRIES:
                 raise WriteConflictError(
@@ -104,6 +107,8 @@ def streamed(
             return
         except MOVED_ERRORS as error:
             if not has_other_timeline(plan.table.uri, plan.timeline):
+                if (loss := loss_of(error)) is not None:
+                    raise loss from error
                 raise
             if given or again is None or tries == TRIES:
                 raise _taken_away(plan, given, error) from error

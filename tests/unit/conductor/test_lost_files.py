@@ -14,10 +14,11 @@ import pytest
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import TableCorruptError
 from lakeindex.files import file_system_view
+from lakeindex.storage.memory import Call
 from lakeindex.table.handle import Table
 from tests.builders import Row, batch_of, content_of, make_table
 from tests.golden import made_once
-from tests.meanwhile import MemoryTable
+from tests.meanwhile import MemoryTable, When, begins_to_write, writes_data
 from tests.unit.operations.test_repair import is_whole, live_of, table_of_two
 
 pytestmark = pytest.mark.usefixtures("time_leaps")
@@ -169,3 +170,67 @@ def test_where_the_metadata_table_names_the_files_no_commit_is_read() -> None:
     world.store.hook = None
     with pytest.raises(TableCorruptError, match="is missing"):
         world.upsert([Row("b", "y", 9, "new")])
+
+
+@pytest.mark.parametrize("when", [begins_to_write, writes_data], ids=lambda one: one.__name__)
+def test_a_file_that_is_lost_while_it_is_rewritten_is_named_with_a_cure(when: When) -> None:
+    world = MemoryTable.holding(FIRST)
+    lost = Table.open(world.store).snapshot().base_files("x")[0].path
+    happened = world.once(when, lambda: world.store.delete(lost))
+    with pytest.raises(TableCorruptError, match=f"base file {lost} of the commit .* is missing") as caught:
+        world.upsert([Row("a", "x", 2, "")])
+    assert happened
+    assert caught.value.culprit == lost
+    assert "lakeindex repair" in caught.value.hint
+
+
+@pytest.mark.parametrize("read", ["rows", "stream", "get", "cluster"])
+def test_a_file_that_is_lost_while_it_is_read_is_named_with_a_cure(read: str) -> None:
+    """After its footer."""
+    world = MemoryTable.holding(FIRST, LATER[0])
+    lost = Table.open(world.store).snapshot().base_files("x")[0].path
+    asked: list[str] = []
+
+    def is_second(call: Call) -> bool:
+        asked.extend([call.name] if call.path == lost and call.name.startswith("read") else [])
+        return len(asked) > 1
+
+    happened = world.once(is_second, lambda: world.store.delete(lost))
+    with pytest.raises(TableCorruptError, match=f"base file {lost} of the commit .* is missing"):
+        {
+            "rows": lambda: world.table.read(meta=False),
+            "stream": lambda: list(world.table.scan().to_batches()),
+            "get": lambda: world.table.get(["a"]),
+            "cluster": lambda: world.table.cluster(sort="columns", columns=["v"]),
+        }[read]()
+    assert happened
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_a_commit_is_not_archived_that_alone_knows_of_a_lost_file(tmp_path: Path, version: str) -> None:
+    """An older slice would count again, and nobody would tell of the rows."""
+    table = table_of_one_left(tmp_path, version=version)
+    lost = table.history()[0].instant
+    for ts in (2, 3, 4):
+        table.upsert(batch_of([Row("b", "y", ts, "later")]))
+    keep = {"hoodie.cleaner.commits.retained": "1"}
+    table.clean(1)
+    for done in (table.archive(1, dry_run=True, options=keep), table.archive(1, options=keep)):
+        assert lost in str(done.held_by)
+        assert "lakeindex check" in str(done.held_by)
+        assert lost not in [one.time for one in done.instants]
+    with pytest.raises(TableCorruptError, match="is missing"):
+        table.read(meta=False)
+    table.repair(apply=True)
+    assert lost in [one.time for one in table.archive(1, options=keep).instants]
+    assert table.check().ok
+
+
+def test_a_lost_file_of_a_partition_that_is_no_more_keeps_no_commit(tmp_path: Path) -> None:
+    table = table_of_one_left(tmp_path)
+    table.delete_partitions(["x"])
+    table.upsert(batch_of([Row("b", "y", 3, "later")]))
+    table.clean(1)
+    done = table.archive(1, options={"hoodie.cleaner.commits.retained": "1"})
+    assert done.held_by is None
+    assert len(done.instants) >= 3
