@@ -20,7 +20,10 @@ from lakeindex.hashing.arrow import RowNumbers, plain_strings
 from lakeindex.model import BaseFile, Group
 from lakeindex.operations.check_base_files import KeyHashes, hashes_of
 from lakeindex.operations.rows.aligned_rows import blamed, open_base_file
+from lakeindex.operations.rows.file_reader import FileReader, ReadSpec
+from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.pages import read_groups
+from lakeindex.storage import in_parallel
 from lakeindex.storage.port import Storage
 from lakeindex.write.base_file import COMMIT_TIME, RECORD_KEY
 
@@ -118,13 +121,19 @@ class _Side:
 
 
 def compared(
-    storage: Storage, pairs: Sequence[GroupPair], kept: Collection[Group] = (), *, across_partitions: bool
+    storage: Storage,
+    pairs: Sequence[GroupPair],
+    kept: Collection[Group] = (),
+    *,
+    across_partitions: bool,
+    others: Sequence[BaseFile] = (),
 ) -> list[ChangedRows]:
     """What happened to the rows of these file groups: for each key at most one change.
 
     Args:
         kept: groups with rows of keys that went out of others: these keys are not gone.
         across_partitions: a key is unique in the whole table, so that a row may move to another partition.
+        others: files that nobody touched, where they may have rows of keys that went out of these groups.
 
     Raises:
         TableCorruptError: a file is missing or cannot be read.
@@ -150,8 +159,29 @@ def compared(
     gone = np.concatenate([np.zeros(0, np.uint64), *map(hashes_of, before.keys)])
     several = [group for group, hashes in left if len(np.intersect1d(hashes, gone))] if len(gone) else []
     if several:  # of a key that goes from one group another one has a row
-        return compared(storage, pairs, {*kept, *several}, across_partitions=across_partitions)
-    return found + list(_across(pairs, before, after))
+        return compared(storage, pairs, {*kept, *several}, across_partitions=across_partitions, others=others)
+    across = list(_across(pairs, before, after))
+    beside = _holding(storage, others, before, after) if any(one.change is Change.DELETE for one in across) else []
+    if beside:
+        added = [GroupPair(one, one, one.instant_time) for one in beside]
+        groups = {*kept, *(one.group for one in added)}
+        return compared(storage, [*pairs, *added], groups, across_partitions=across_partitions)
+    return found + across
+
+
+def _holding(storage: Storage, files: Sequence[BaseFile], before: _Side, after: _Side) -> list[BaseFile]:
+    """Those of some files that have a row of a key which is in rows before alone."""
+    keys = before.joined()[0].unique()
+    keys = keys.filter(pc.invert(pc.is_in(keys, after.joined()[0])))
+    keys = keys.take(pc.sort_indices(keys))
+    column = pa.schema([pa.field(RECORD_KEY, pa.string())])
+    spec = ReadSpec(storage.uri, column, column, None, keys, None, WriteConfig())
+    every = np.arange(len(keys), dtype=np.int64)
+
+    def has_one(file: BaseFile) -> bool:
+        return any(True for _ in FileReader(spec, storage, file, every).by_key())
+
+    return [file for file, found in zip(files, in_parallel(storage.uri, has_one, files), strict=True) if found]
 
 
 def _scoped(column: pa.ChunkedArray, partition: str | None) -> pa.Array:

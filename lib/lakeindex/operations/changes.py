@@ -18,9 +18,10 @@ import pyarrow.parquet as pq
 
 from lakeindex.commit.ledger import find_batch
 from lakeindex.errors import InputError, ObjectNotFoundError, UsageError, first_line
+from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.format.instants import RESTORE, ROLLBACK, comparable
 from lakeindex.hashing.arrow import plain_strings
-from lakeindex.model import Group, Instant
+from lakeindex.model import ARRANGING_OPERATION, BaseFile, Group, Instant
 from lakeindex.operations.changed_rows import Change, ChangedRows, GroupPair, changed_groups, compared
 from lakeindex.operations.consistent_read import read_consistently, streamed
 from lakeindex.operations.rows.aligned_rows import aligned_batches, open_base_file, row_schema
@@ -41,6 +42,7 @@ from lakeindex.table.handle import Table
 from lakeindex.table.table_columns import table_schema
 from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
+from lakeindex.timeline.verdicts import load_verdict
 from lakeindex.write.base_file import COMMIT_TIME
 from lakeindex.write.types.avro_schema import CHANGE_TYPE, DELETE_MARK
 
@@ -76,6 +78,8 @@ class ChangesPlan:
         timeline: as it was listed.
         kept: groups with rows of keys that went out of others (:attr:`CommitMetadata.kept`).
         across_partitions: a row may have moved to another partition.
+        others: files as they were, where they may have rows of keys that went out of the groups that differ: whoever
+            takes a whole partition away looks no key up.
     """
 
     table: Table
@@ -85,6 +89,7 @@ class ChangesPlan:
     pairs: tuple[GroupPair, ...]
     kept: frozenset[Group]
     across_partitions: bool
+    others: tuple[BaseFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +154,16 @@ def _check_not_taken_back(timeline: Timeline, text: str, since: str) -> None:
         UsageError: a commit of then went.
         TableCorruptError: the plan of a restore cannot be read.
     """
+    writes = {one.time: end_of(timeline, one.time) for one in timeline.completed_writes}
+    then = writes.get(since, since)
     for one in timeline.instants:
-        if comparable(one.time) <= comparable(since):
+        if comparable(one.time) <= comparable(then):
             continue  # it was taken back before
         gone = _restored(timeline, one) if one.action == RESTORE else _rolled_back(timeline, one, since)
-        for time in sorted(one for one in gone if comparable(one) <= comparable(since)):
-            start = max((write.time for write in timeline.completed_writes if write.time < time), default="")
+        ends = {time: _ended(timeline, time) or time for time in gone}
+        for time in sorted(one for one, end in ends.items() if one == since or comparable(end) <= comparable(then)):
+            before = [write for write in writes if comparable(writes[write]) < comparable(ends[time])]
+            start = max(before, key=lambda write: comparable(writes[write]), default="")
             cure = f"take the copy back to {start}, or read the table anew; changes since {start} are what was "
             cure += f"committed after the {one.action}"
             raise UsageError(
@@ -163,6 +172,12 @@ def _check_not_taken_back(timeline: Timeline, text: str, since: str) -> None:
                 culprit=text,
                 hint=cure if start else "read the table anew",
             )
+
+
+def _ended(timeline: Timeline, time: str) -> str | None:
+    """When a write that is gone was completed, by our verdict on it; None if it never was, or nobody knows."""
+    verdict = None if timeline.storage is None else load_verdict(timeline.storage, time)
+    return None if verdict is None else verdict.completion_time
 
 
 def _restored(timeline: Timeline, one: Instant) -> frozenset[str]:
@@ -177,15 +192,18 @@ def _restored(timeline: Timeline, one: Instant) -> frozenset[str]:
 def _rolled_back(timeline: Timeline, one: Instant, since: str) -> frozenset[str]:
     """The commit that a rollback has taken back, unless the table did not have it at ``since``.
 
-    Only the newest commit is rolled back: where a commit that is still there is the newest at that point, or began
-    later, what went is what a writer left behind that died.
+    Only the commit that began last is rolled back. Where nobody says that it was completed, and a commit that is still
+    there is the newest at that point, or began later, what went is what a writer left behind that died.
     """
-    writes = timeline.completed_writes
-    if one.action != ROLLBACK or not one.is_completed or any(since in (w.time, w.completion_time) for w in writes):
+    if one.action != ROLLBACK or not one.is_completed:
         return frozenset()
-    had = [comparable(w.time) for w in writes if comparable(w.completion_time or w.time) <= comparable(since)]
+    writes = timeline.completed_writes
     gone = timeline.undone_by(one).instants - timeline.completed_write_times
-    return frozenset(time for time in gone if comparable(time) > max(had, default=""))
+    known = frozenset(time for time in gone if _ended(timeline, time) is not None)
+    if any(since in (w.time, w.completion_time) for w in writes):
+        return known
+    had = [comparable(w.time) for w in writes if comparable(w.completion_time or w.time) <= comparable(since)]
+    return known | {time for time in gone if comparable(time) > max(had, default="")}
 
 
 def plan_changes(uri: str, request: ChangesRequest) -> ChangesPlan:
@@ -220,14 +238,19 @@ def _plan(table: Table, timeline: Timeline, request: ChangesRequest, source: str
     )
     chosen = ScanRequest(columns=request.columns, meta=request.meta).chosen(rows)
     pairs: tuple[GroupPair, ...]
-    kept = frozenset[Group]()
+    kept, others = frozenset[Group](), tuple[BaseFile, ...]()
+    index = table.index(timeline)
+    across = index is not None and index.is_global
     if request.since is None:
         pairs = tuple(GroupPair(None, one, one.instant_time) for one in after.base_files_all())
     else:
         before = state_at(table, timeline, request.since, "since")
-        kept = _kept_since(before.timeline, after.timeline)
+        said = _said_since(before.timeline, after.timeline)
+        kept = frozenset(group for one in said for group in one.kept)
         pairs = changed_groups(before, after, kept)
-    index = table.index(timeline)
+        if across and any(one.replaced() and one.operation != ARRANGING_OPERATION for one in said):
+            touched = {one.new for one in pairs}
+            others = tuple(one for one in after.base_files_all() if one not in touched)
     given = pa.schema([*chosen, pa.field(CHANGE_TYPE, pa.string()), pa.field(COMMIT_INSTANT, pa.string())])
     if until is not None:
         since = None if request.since is None else end_of(timeline, request.since)
@@ -240,18 +263,16 @@ def _plan(table: Table, timeline: Timeline, request: ChangesRequest, source: str
         given,
         pairs,
         kept,
-        index is not None and index.is_global,
+        across,
+        others,
     )
 
 
-def _kept_since(before: Timeline, after: Timeline) -> frozenset[Group]:
-    """Groups that keep rows of keys which a commit in between took out of others."""
+def _said_since(before: Timeline, after: Timeline) -> Sequence[CommitMetadata]:
+    """What the commits in between say."""
     storage, known = after.storage, before.completed_write_times
     new = [one for one in after.completed_writes if one.time not in known]
-    if storage is None:
-        return frozenset()
-    read = in_parallel(storage.uri, lambda one: after.commit_metadata(storage, one), new)
-    return frozenset(group for one in read for group in one.kept)
+    return [] if storage is None else in_parallel(storage.uri, lambda one: after.commit_metadata(storage, one), new)
 
 
 def stream_changes(uri: str, request: ChangesRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
@@ -306,7 +327,13 @@ def _write_all(plan: ChangesPlan, out: str, path: Path, counts: Counter[str]) ->
 
 def batches_of(plan: ChangesPlan) -> Iterator[pa.RecordBatch]:
     """The changes of a plan. Raises: TableCorruptError: a file is missing or cannot be read."""
-    for changed in compared(plan.table.storage, plan.pairs, plan.kept, across_partitions=plan.across_partitions):
+    for changed in compared(
+        plan.table.storage,
+        plan.pairs,
+        plan.kept,
+        across_partitions=plan.across_partitions,
+        others=plan.others,
+    ):
         yield from _rows_of(plan, changed)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import UsageError
 from lakeindex.model import Instant, InstantState
+from lakeindex.operations.changes import ChangesRequest, plan_changes
 from lakeindex.operations.table_states import newest_completed
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
@@ -338,3 +340,43 @@ def test_keys_that_were_in_several_partitions_before_a_global_index(tmp_path: Pa
     ]
     assert left in ([], [("p2", "update_postimage")])
     assert ("p2", "delete") not in [(row["day"], row["_change_type"]) for row in found]
+
+
+TAKEN_AWAY: dict[str, Callable[[LakeTable], object]] = {
+    "the older copy": lambda table: table.delete_partitions(["p1"]),
+    "the newer copy": lambda table: table.delete_partitions(["p2"]),
+    "both": lambda table: table.truncate(),
+    "overwritten": lambda table: table.insert_overwrite(batch_of([Row("n", "p1", 1, "n")])),
+    "the table overwritten": lambda table: table.insert_overwrite_table(batch_of([Row("k", "p3", 1, "n")])),
+    "arranged before": lambda table: (table.cluster(["p2"]), table.delete_partitions(["p2"])),
+    "written again since": lambda table: (
+        table.delete_partitions(["p1"]),
+        table.upsert(batch_of([Row("z", "p2", 9, "z")])),
+    ),
+}
+
+
+@pytest.mark.parametrize("taken", TAKEN_AWAY)
+def test_a_copy_in_another_partition_stays_when_a_partition_is_taken_away(tmp_path: Path, taken: str):
+    """Who takes a whole partition away looks no key up: the copy is in a file group that nobody touched."""
+    table, copy = (make_table(tmp_path / name, hoodie__index__type="GLOBAL_BLOOM") for name in ("t", "copy"))
+    table.upsert(batch_of([Row("k", "p1", 1, "x"), Row("j", "p1", 1, "x"), Row("i", "p3", 1, "x")]))
+    inserted(table, [Row("k", "p2", 5, "y"), Row("z", "p2", 1, "z")])
+    copy.apply(table.changes())
+    since = table.history()[0].instant
+    TAKEN_AWAY[taken](table)
+    copy.apply(table.changes(since=since))
+    assert stored(copy) == stored(table)
+
+
+def test_other_files_are_looked_into_only_where_a_partition_was_taken_away_under_a_global_index(tmp_path: Path):
+    for index, others in (("GLOBAL_SIMPLE", 1), ("SIMPLE", 0)):
+        table = make_table(tmp_path / index, hoodie__index__type=index)
+        since = str(table.upsert(batch_of([Row(key, key, 1, "x") for key in "abc"])).instant)
+        table.upsert(batch_of([Row("a", "a", 2, "y")]))
+        asked = ChangesRequest(since, str(table.history()[0].instant))
+        assert plan_changes(table.uri, asked).others == ()
+        table.cluster()
+        table.delete_partitions(["b"])
+        found = plan_changes(table.uri, ChangesRequest(since, str(table.history()[0].instant)))
+        assert [file.partition_path for file in found.others] == ["c"] * others
