@@ -284,6 +284,24 @@ def foreign_table_of_the_name_is_refused(world: World) -> None:
     assert entry(catalog).parameters.get(LAST_SYNCED) is None
 
 
+def restored_away_though_it_had_begun_before_the_newest(world: World) -> None:
+    """It was completed after it: the commit that the catalog knows is still there, and is the newest."""
+    catalog, table = world.catalog(), table_of(world, hoodie__write__table__version="9")
+    for region in ("de", "fr", "it"):
+        table.upsert(rows(f"{region}/{region}"))
+    timeline = world.folder / "orders" / ".hoodie" / "timeline"
+    _, late, newest = sorted(path for path in timeline.glob("*.commit"))
+    begun, ended = (path.stem.split("_") for path in (late, newest))
+    late.rename(timeline / f"{begun[0]}_{int(ended[1]) + 5}.commit")
+    synced(catalog, table)
+    assert partitions(catalog) == ["de", "fr", "it"]
+    table.restore(ended[0])
+    assert newest_commit(table) == ended[0]
+    synced(catalog, table)
+    assert_agrees(catalog, table)
+    assert partitions(catalog) == ["de", "it"]
+
+
 def commit_that_others_told_of_and_that_was_taken_back(world: World) -> None:
     """By a sync of ours that died, or by one of Hudi's that ended: no commit on the timeline has its partitions."""
     from lakeindex.operations.table_services import rollback_table
@@ -576,6 +594,7 @@ STORIES: tuple[Callable[[World], object], ...] = (
     partitions_come_and_go,
     several_commits_at_once_and_archived_ones,
     rolled_back_commit,
+    restored_away_though_it_had_begun_before_the_newest,
     commit_that_others_told_of_and_that_was_taken_back,
     values_of_all_kinds,
     two_partitions_of_one_value_are_refused,

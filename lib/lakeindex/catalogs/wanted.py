@@ -26,7 +26,7 @@ from lakeindex.catalogs.catalog import (
 from lakeindex.catalogs.column_types import hive_type, spark_schema
 from lakeindex.errors import OptionError, TableUnsupportedError
 from lakeindex.files.file_system_view import Snapshot
-from lakeindex.format.instants import comparable
+from lakeindex.format.instants import RESTORE, comparable
 from lakeindex.format.partitions import unescape_partition_value
 from lakeindex.options.sync_options import CatalogKind, PartitionExtractor, SyncOptions
 from lakeindex.storage import in_parallel
@@ -126,6 +126,8 @@ class Truth:
 
         if any(map(may_be_new, self.timeline.undone.instants)):  # a sync that did not end may have told of them
             return None
+        if any(one.action == RESTORE and may_be_new(one.time) for one in self.timeline.completed):
+            return None  # it goes by completion: it may have taken a write away that had begun before the one known
         since = [one for one in self.timeline.completed_writes if may_be_new(one.time)]
         read = in_parallel(self.table.uri, lambda one: self.timeline.commit_metadata(self.table.storage, one), since)
         return frozenset(path for said in read for path in (*said.write_stats, *said.replaced_file_ids))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
-from lakeindex.commit.services.restore import Going, later_writes, plan_restore, restore_table
+from lakeindex.commit.services.restore import Going, by_end, later_writes, plan_restore, restore_table
 from lakeindex.commit.services.savepoints import KeptCommit, create_savepoint, delete_savepoint, list_savepoints
 from lakeindex.errors import UsageError
 from lakeindex.format.commit_metadata import CommitMetadata
@@ -206,12 +206,12 @@ def _newest_at(table: Table, text: str) -> str:
         return text.strip()
     timeline = table.load_timeline()
     point = named_point(table, timeline, text, "--to")
-    return max(_by(timeline, point), key=_end).time
+    return max(_by(timeline, point), key=by_end).time
 
 
 def _by(timeline: Timeline, point: str) -> list[Instant]:
     """The writes that were completed by a point in time. Raises: UsageError: none were."""
-    found = [one for one in timeline.completed_writes if comparable(_end(one)[0]) <= comparable(point)]
+    found = [one for one in timeline.completed_writes if by_end(one)[0] <= comparable(point)]
     if not found:
         raise UsageError(
             f"the table cannot be restored to what it was at {point}: nothing of the timeline was committed by then",
@@ -221,16 +221,12 @@ def _by(timeline: Timeline, point: str) -> list[Instant]:
     return found
 
 
-def _end(one: Instant) -> tuple[str, str]:
-    return one.completion_time or one.time, one.time
-
-
 def _before(table: Table, instant: str) -> str:
     """The commit before one, or before a time."""
     timeline = table.load_timeline()
     if not instant.strip().isdigit():
         point = named_point(table, timeline, instant, "--before")
-        return max(_by(timeline, previous_instant_time(point)), key=_end).time
+        return max(_by(timeline, previous_instant_time(point)), key=by_end).time
     target = timeline.completed_write(instant)
     later = () if target is None else (*later_writes(timeline, target), target)
     earlier = [one for one in timeline.completed_writes if one not in later]
@@ -241,7 +237,7 @@ def _before(table: Table, instant: str) -> str:
             culprit=instant,
             hint="`lakeindex history` lists the instants; the first commit is rolled back alone, when it is the newest",
         )
-    return max(earlier, key=_end).time
+    return max(earlier, key=by_end).time
 
 
 def _writable(uri: str, config: WriteConfig | None) -> Table:

@@ -243,6 +243,50 @@ def test_changes_go_on_beside_the_rollback_of_a_writer_that_died(tmp_path: Path)
             assert table.changes(since=since).to_arrow().num_rows == 0
 
 
+def overlapping(version: str) -> tuple[MemoryTable, str, str, str]:
+    """A commit, and two of which the one that began first was completed last; their instants."""
+    world = MemoryTable(hoodie__write__table__version=version)
+    first, inner = str(world.upsert([Row("a", "x", 1, "")]).instant), list[str]()
+    world.once(writes_data, lambda: inner.append(str(world.upsert([Row("b", "y", 1, "")]).instant)))
+    outer = str(world.upsert([Row("c", "z", 1, "")]).instant)
+    assert first < outer < inner[0]
+    return world, first, inner[0], outer
+
+
+def test_changes_do_not_go_on_from_what_had_a_commit_that_was_taken_back_though_it_began_later() -> None:
+    """It was completed before the one that is gone on from. A lost attempt that began between them was never completed."""
+    for taken_back in ("rollback", "restore"):
+        world, first, inner, outer = overlapping("9")
+        ended = commit_points(world.table.uri, outer)
+        assert ended is not None
+        if taken_back == "rollback":
+            world.table.rollback(inner)
+        else:
+            world.table.restore(first)
+        for since in (outer, str(ended.completion_time)):
+            with pytest.raises(UsageError, match=f"was taken away by {taken_back}") as no:
+                world.table.changes(since=since)
+            assert f"changes since {first}" in no.value.hint
+        assert world.table.changes(since=first).to_arrow()["id"].to_pylist() == ["c"] * (taken_back == "rollback")
+    world = MemoryTable.holding([Row("a", "x", 1, "")], hoodie__write__table__version="9")
+    inner = list[str]()
+    world.once(writes_data, lambda: inner.append(str(world.upsert([Row("a", "x", 2, "")]).instant)))
+    world.upsert([Row("a", "x", 3, "")])
+    lost = world.timeline().undone.instants
+    assert lost
+    assert max(lost) < inner[0]
+    assert world.table.changes(since=inner[0]).to_arrow()["ts"].to_pylist() == [2, 3]
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_the_newest_commit_that_is_kept_is_the_one_that_was_completed_last(version: str) -> None:
+    """All that was committed by then is in it."""
+    world, _, inner, outer = overlapping(version)
+    done = world.table.savepoint_create().savepoint
+    assert (done.instant, done.files) == (outer if version == "9" else inner, 3)
+    assert world.table.restore(done.instant, dry_run=True).commits == ()
+
+
 def test_a_restore_is_to_a_time_or_before_one(tmp_path: Path) -> None:
     table, first, before = made(tmp_path / "t")
     at_first = dt.datetime.now(dt.UTC).isoformat()

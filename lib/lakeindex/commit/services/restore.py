@@ -128,8 +128,8 @@ def plan_restore(table: Table, to: str) -> Going:
 
 def later_writes(timeline: Timeline, target: Instant) -> tuple[Instant, ...]:
     """The writes that were completed after one, the last one first: where the timeline does not say when, by time."""
-    ends = sorted(timeline.completed_writes, key=_end, reverse=True)
-    return tuple(one for one in ends if _end(one) > _end(target))
+    ends = sorted(timeline.completed_writes, key=by_end, reverse=True)
+    return tuple(one for one in ends if by_end(one) > by_end(target))
 
 
 def state_before(table: Table, timeline: Timeline, times: set[str]) -> Snapshot:
@@ -175,7 +175,8 @@ def _groups_of(commit: CommitMetadata) -> set[Group]:
     return {(one.partition_path, one.file_id) for one in files if one is not None}
 
 
-def _end(one: Instant) -> tuple[str, str]:
+def by_end(one: Instant) -> tuple[str, str]:
+    """The order in which writes were completed; where nobody says when, that in which they began."""
     return comparable(one.completion_time or one.time), one.time
 
 
@@ -190,7 +191,7 @@ def _check_kept(table: Table, timeline: Timeline, target: Instant, writes: tuple
         )
     archived = load_archived_timeline(table.storage, timeline.layout.archive_folder)
     began = (one for one in archived.writes if comparable(one) > comparable(target.time))
-    ended = (one for one, end in archived.ends.items() if (comparable(end), one) > _end(target))
+    ended = (one for one, end in archived.ends.items() if (comparable(end), one) > by_end(target))
     gone = max((*began, *ended), default=None)
     if gone is not None or (target.time, target.action) in archived_lately(table):
         raise TableUnsupportedError(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from lakeindex.commit.recovery import maintaining
 from lakeindex.commit.services.clean import finish_cleans
-from lakeindex.commit.services.restore import later_writes, missing_files, state_before
+from lakeindex.commit.services.restore import by_end, later_writes, missing_files, state_before
 from lakeindex.commit.undo import complete_service, settle_service
 from lakeindex.errors import TableUnsupportedError, UsageError
 from lakeindex.files.file_system_view import Snapshot
@@ -58,7 +58,7 @@ def create_savepoint(
     """Keep a commit.
 
     Args:
-        time: a completed write; None: the newest.
+        time: a completed write; None: the one that was completed last.
 
     Raises:
         UsageError: there is no such write.
@@ -110,8 +110,8 @@ def delete_savepoint(
 
 
 def _target(timeline: Timeline, time: str | None) -> Instant:
-    writes = timeline.completed_writes
-    found = next(iter(reversed(writes)), None) if time is None else timeline.completed_write(time)
+    newest = max(timeline.completed_writes, key=by_end, default=None)  # with all that was committed by now
+    found = newest if time is None else timeline.completed_write(time)
     if found is None:
         raise UsageError(
             "the table has no commit to keep" if time is None else f"{time} is not a completed write of the timeline",
