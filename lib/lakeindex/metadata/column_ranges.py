@@ -187,7 +187,7 @@ def merged_range(ranges: Iterable[ColumnRange]) -> ColumnRange:
     parts = several if kind is None else [_as_kind(one, kind) for one in several]
     ends = [one for part in parts for one in (part.least, part.greatest) if one is not None]
     if kind is None and ends:
-        ends = list(_widest(several[-1].kind))
+        ends = list(widest(several[-1].kind))
     return ColumnRange(
         column=several[0].column,
         kind=kind or several[-1].kind,
@@ -248,7 +248,7 @@ def _chunk_range(chunk: pq.ColumnChunkMetaData, name: str, kind: ValueKind, sche
         nulls = 0
     ends = chunk_ends(stats, kind) if stats is not None and stats.has_min_max else None
     if ends is None and nulls != count:
-        ends = _widest(kind)
+        ends = widest(kind)
     return ColumnRange(
         column=name,
         kind=kind,
@@ -279,7 +279,7 @@ def chunk_ends(stats: pq.Statistics, kind: ValueKind) -> tuple[Value, Value] | N
     return least, greatest
 
 
-def _widest(kind: ValueKind) -> tuple[Value, Value]:
+def widest(kind: ValueKind) -> tuple[Value, Value]:
     """A range that holds every value of a type."""
     if kind.type is ValueType.DECIMAL:
         most = 10**kind.precision - 1

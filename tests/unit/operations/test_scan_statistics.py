@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
+import operator
 import random
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+from lakeindex.api.table import LakeTable
 from lakeindex.files.footers import ParquetFooter
 from lakeindex.metadata.column_ranges import ValueKind, ValueType
 from lakeindex.metadata.column_stats import FIELD
@@ -20,8 +25,9 @@ from lakeindex.operations.rows.known_bounds import FooterStatistics, converted
 from lakeindex.predicates.bounds import ALL_NULL, UNKNOWN, Bounds
 from lakeindex.predicates.nodes import Path as Column
 from lakeindex.predicates.predicate import predicate_of
-from tests.builders import Row, batch_of, make_table
+from tests.builders import SCHEMA, Row, batch_of, make_table
 from tests.told_tables import tell
+from tests.unit.operations.tables import live_files, rewrite
 
 GROUP = 4
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC).replace(tzinfo=None)
@@ -185,3 +191,44 @@ def test_rows_since_a_point_are_looked_for_in_newer_files_only(tmp_path: Path):
     scan = table.scan(since=first)
     assert scan.to_arrow()["id"].to_pylist() == ["c"]
     assert scan.explain().files_left == 1
+
+
+DAYS = ("1969-12-25", "1970-01-02", "1975-06-01", "2026-01-01", "9999-12-31")
+COMPARED: dict[str, Callable[[str, str], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    "=": operator.eq,
+    ">=": operator.ge,
+    ">": operator.gt,
+}
+
+
+def of_times(folder: Path, version: str, stored_as: str) -> LakeTable:
+    """A table that says microseconds of its column ``at``, and whose files, one a day, have it in some unit."""
+    schema = pa.schema([*SCHEMA, pa.field("at", pa.timestamp("us"))])
+    table = make_table(folder, schema=schema, hoodie__write__table__version=version)
+    ids, times = [str(number) for number in range(len(DAYS))], [dt.datetime.fromisoformat(day) for day in DAYS]
+    table.upsert(pa.table({"id": ids, "day": DAYS, "ts": [1] * len(DAYS), "v": ids, "at": times}, schema))
+
+    def in_unit(rows: pa.Table) -> pa.Table:
+        place = rows.schema.get_field_index("at")
+        return rows.set_column(place, "at", rows.column(place).cast(pa.timestamp(stored_as)))
+
+    for path in live_files(folder):
+        rewrite(path, in_unit)
+    return table
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_statistics_that_say_no_unit_are_those_of_a_file_in_any(tmp_path: Path, version: str):
+    """Hudi takes columns of milliseconds and of microseconds for the same, and up to version 8 statistics do not say which they are
+    of."""
+    for stored_as in ("ms", "us"):
+        table = of_times(tmp_path / stored_as, version, stored_as)
+        table.metadata_build(["files", "column_stats"])
+        for day, word in itertools.product(DAYS, COMPARED):
+            scan = table.scan(where=f"at {word} TIMESTAMP '{day} 00:00:00'")
+            expected = [one for one in DAYS if COMPARED[word](one, day)]
+            assert sorted(scan.to_arrow()["day"].to_pylist()) == expected, (stored_as, word, day)
+    after = table.scan(where="at > TIMESTAMP '2026-01-01 00:00:00'").explain()
+    assert after.files_pruned_by_statistics >= 3, "microseconds of our days are no milliseconds of the years to 9999"

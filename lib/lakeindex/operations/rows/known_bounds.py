@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
@@ -23,7 +24,7 @@ import pyarrow as pa
 from lakeindex.errors import ObjectNotFoundError
 from lakeindex.files.footers import ParquetFooter
 from lakeindex.format.partitions import DEFAULT_PARTITION, unescape_partition_value
-from lakeindex.metadata.column_ranges import ColumnRange, ValueKind, ValueType, chunk_ends, value_kind
+from lakeindex.metadata.column_ranges import ColumnRange, ValueKind, ValueType, chunk_ends, value_kind, widest
 from lakeindex.metadata.column_ranges import Value as StoredValue
 from lakeindex.metadata.column_stats import FIELD, column_range_of
 from lakeindex.metadata.metadata_keys import column_stats_key
@@ -53,6 +54,15 @@ _NS_OF_KIND: Final = {
     ValueType.LOCAL_TIMESTAMP_MICROS: 10**3,
     ValueType.LOCAL_TIMESTAMP_NANOS: 1,
 }
+_UNITS_OF_V1: Final = {
+    unit: units
+    for units in (
+        (ValueType.TIMESTAMP_MILLIS, ValueType.TIMESTAMP_MICROS),
+        (ValueType.LOCAL_TIMESTAMP_MILLIS, ValueType.LOCAL_TIMESTAMP_MICROS),
+    )
+    for unit in units
+}
+"""Records of V1 have a time as a long and no unit: it is that of the file, which need not be the one of the table."""
 _FLOATS: Final = (ValueType.FLOAT, ValueType.DOUBLE)
 _WHOLE: Final = (ValueType.INT, ValueType.LONG)
 _BYTES: Final = (ValueType.BYTES, ValueType.FIXED)
@@ -198,8 +208,28 @@ def stored_facts(view: MetadataView, files: Sequence[BaseFile], predicate: Predi
             continue
         known = column_range_of(record, kinds[path])
         if known is not None:
-            found.setdefault(file.path, {})[path] = _of_range(known, predicate.type_of(path))
+            wanted = predicate.type_of(path)
+            units = _UNITS_OF_V1.get(known.kind.type, ()) if stats.get("valueType") is None else ()
+            several = [
+                _of_range(replace(known, kind=ValueKind(unit)), wanted) for unit in units if _may_be(known, unit)
+            ]
+            found.setdefault(file.path, {})[path] = _united(several) if several else _of_range(known, wanted)
     return found
+
+
+def _may_be(known: ColumnRange, unit: ValueType) -> bool:
+    """Whether both ends are times of the years 1 to 9999 in a unit."""
+    first, last = widest(ValueKind(unit))
+    ends = (known.least, known.greatest)
+    return all(isinstance(end, int) and int(first) <= end <= int(last) for end in ends)
+
+
+def _united(several: Sequence[Bounds]) -> Bounds:
+    """What is known if one of these is so."""
+    least, greatest = [one.least for one in several], [one.greatest for one in several]
+    known = None not in (*least, *greatest)
+    nulls = any(one.may_be_null for one in several)
+    return Bounds(min(least) if known else None, max(greatest) if known else None, may_be_null=nulls)  # type: ignore[type-var]
 
 
 def kind_of(kind: pa.DataType) -> ValueKind | None:
