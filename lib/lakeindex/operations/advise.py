@@ -643,7 +643,8 @@ def _warnings(scope: SampledScope, work: Workload, config: WriteConfig, *, is_gl
             f"{pairs.without_filter} files looked at have no filter that can be trusted: all their keys are read"
         )
     if work.now is not IndexType.BUCKET:
-        found += reasons_to_cluster(table.files, pairs.kept / max(pairs.keys, 1), pairs.mean_fpp, config)
+        a_key = pairs.kept * table.scale / max(pairs.keys, 1)
+        found += reasons_to_cluster(table.files, a_key, pairs.mean_fpp, config)
     found += advice_of(work.now or DEFAULT_INDEX[is_global]).warnings(work, config)
     if len(table.known) < len(table.files):
         found.append(f"{len(table.known)} of {len(table.files)} footers were looked at; the rest is taken to be alike")

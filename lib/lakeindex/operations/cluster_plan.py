@@ -106,12 +106,11 @@ class Request:
 
     @property
     def target_bytes(self) -> int:
-        return self.options.target_bytes or self.config.max_file_bytes
+        return _target_bytes(self.config)
 
     @property
     def small_bytes(self) -> int:
-        given = self.options.small_bytes
-        return min(self.config.small_file_bytes, self.target_bytes) if given is None else given
+        return _small_bytes(self.config)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -122,6 +121,15 @@ class Request:
     def text(self) -> str:
         """The same for the same request."""
         return str((self.order.text, self.asked, self.options))
+
+
+def _target_bytes(config: WriteConfig) -> int:
+    return config.of(ClusteringOptions).target_bytes or config.max_file_bytes
+
+
+def _small_bytes(config: WriteConfig) -> int:
+    given = config.of(ClusteringOptions).small_bytes
+    return min(config.small_file_bytes, _target_bytes(config)) if given is None else given
 
 
 def order_of(config: WriteConfig, schema: pa.Schema) -> RowOrder:
@@ -217,7 +225,9 @@ def _groups(
         yield from (
             ClusterGroup(path, (one,), 1)
             for one in files
-            if not stays and one.file not in arranged and not (by_key and one.is_sorted)
+            if not (stays or request.asked.by_thresholds)
+            and one.file not in arranged
+            and not (by_key and one.is_sorted)
         )
         return
     small = [one for one in files if one.file.size_bytes < request.small_bytes]
@@ -345,19 +355,19 @@ def reasons_to_cluster(listed: Sequence[BaseFile], a_key: float, fpp: float, con
         a_key: files whose key ranges hold a key, on average.
         fpp: false-positive probability of their filters.
     """
-    limits = config.of(ClusteringOptions)
+    limits, below, target = config.of(ClusteringOptions), _small_bytes(config), _target_bytes(config)
     small: dict[str, list[int]] = {}
     for file in listed:
-        if file.size_bytes < config.small_file_bytes:
+        if file.size_bytes < below:
             small.setdefault(file.partition_path, []).append(file.size_bytes)
     crowded = [sizes for sizes in small.values() if len(sizes) >= limits.least_files]
-    files, fewer = sum(map(len, crowded)), sum(-(-sum(sizes) // config.max_file_bytes) for sizes in crowded)
+    files, fewer = sum(map(len, crowded)), sum(-(-sum(sizes) // target) for sizes in crowded)
     if fewer < files:
         yield (
-            f"{files} of {len(listed)} files are smaller than {config.small_file_bytes:,} bytes, and beside "
+            f"{files} of {len(listed)} files are smaller than {below:,} bytes, and beside "
             f"{limits.least_files - 1} or more such in their partition: `lakeindex cluster` makes about {fewer} of them"
         )
-    if a_key >= limits.least_candidates:
+    if a_key >= limits.least_candidates and not limits.columns and limits.curve is not Curve.NONE:
         yield (
             f"the key ranges of {a_key:.1f} files hold a key, and of these {a_key * fpp:.2g} filters say so "
             "falsely: `lakeindex cluster`, which sorts by key, leaves about one file a key"

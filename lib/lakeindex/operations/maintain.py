@@ -38,6 +38,7 @@ from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner
 from lakeindex.tasks.stores import storage_at
+from lakeindex.timeline.timeline import Timeline
 
 
 class MaintenanceStep(StrEnum):
@@ -171,13 +172,16 @@ def _settle(work: _Work) -> _Done:
         finished = finish_cleans(context, lock)
         notes = tuple(context.notes)
     after = table.load_timeline()
-    gone = before.pending_times - after.pending_times
-    committed = gone & after.completed_write_times
-    rolled_back = len(gone) - len(committed) - len(gone & set(finished))
+    gone = _writes_of(before) - _writes_of(after)  # a restore that was cut short takes several
+    committed = before.pending_times & after.completed_write_times
     living = ", ".join(sorted(one.time for one in after.pending_writes))
-    counts = {"rolled_back": max(rolled_back, 0), "committed": len(committed), "cleans_finished": len(finished)}
+    counts = {"rolled_back": len(gone), "committed": len(committed), "cleans_finished": len(finished)}
     left = (f"in flight, and left alone: {living}",) if living else ()
     return counts, "; ".join((*notes, *left)) or None
+
+
+def _writes_of(timeline: Timeline) -> set[str]:
+    return {one.time for one in (*timeline.completed_writes, *timeline.pending_writes)}
 
 
 def _repair(work: _Work) -> _Done:

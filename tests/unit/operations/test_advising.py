@@ -14,7 +14,11 @@ from lakeindex.errors import InputError, SchemaMismatchError
 from lakeindex.model import IndexType
 from lakeindex.operations import advise as advising_sample
 from lakeindex.operations.advise import Advice, TypeAdvice, model_error
+from lakeindex.operations.cluster import cluster_table
+from lakeindex.operations.cluster_plan import Asked
+from lakeindex.options.parse import parse_options
 from lakeindex.run.summary import Estimate, RunSummary
+from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, make_table
 from tests.golden import made_once
 
@@ -202,3 +206,41 @@ def test_every_run_keeps_the_estimate_beside_the_actual(tmp_path: Path):
     assert summary.estimate.seconds > 0
     assert RunSummary.from_json(summary.to_json()).estimate == summary.estimate
     assert table.advise(batch_of(rows(range(50), ts=2))).model.runs == 1  # the first run had nothing to look up
+
+
+FEW, MANY = "lakeindex.clustering.least.files", "lakeindex.clustering.least.candidates"
+PLAN = "hoodie.clustering.plan.strategy"
+
+
+@pytest.mark.parametrize(
+    ("options", "pays"),
+    [
+        ({FEW: "5", MANY: "100"}, True),
+        ({FEW: "5", MANY: "100", f"{PLAN}.small.file.limit": "1"}, False),
+        ({FEW: "5", MANY: "100", f"{PLAN}.target.file.max.bytes": "1"}, False),
+        ({FEW: "6", MANY: "100"}, False),
+        ({FEW: "6", MANY: "2"}, True),
+        ({FEW: "6", MANY: "6"}, False),
+        ({FEW: "6", MANY: "2", f"{PLAN}.sort.columns": "ts"}, False),
+        ({FEW: "6", MANY: "2", "hoodie.layout.optimize.strategy": "none"}, False),
+    ],
+)
+def test_clustering_is_advised_where_maintenance_would_cluster(tmp_path: Path, options: dict[str, str], pays: bool):
+    table = table_of(tmp_path, random=True)
+    advice = table.advise(batch_of(rows(range(ROWS), random=True, ts=2)), options=options)
+    assert any("`lakeindex cluster`" in warning for warning in advice.warnings) is pays
+    asked = Asked(by_thresholds=True)
+    done = cluster_table(table.uri, LocalRunner(1), asked, config=parse_options(options), dry_run=True)
+    assert (done.files_before > 0) is pays
+
+
+def test_the_files_a_key_are_those_of_all_files_and_not_of_the_footers_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    table = table_of(tmp_path, random=True, hoodie__index__type="SIMPLE")
+    monkeypatch.setattr(advising_sample, "SAMPLED_FOOTERS", 4)
+    monkeypatch.setattr(advising_sample, "_SAMPLED_LAYOUTS", 2)
+    advice = table.advise(batch_of(rows(range(ROWS), random=True, ts=2)), options={MANY: "4"})
+    assert advice.footers_sampled < FILES
+    (said,) = [warning for warning in advice.warnings if "files hold a key" in warning]
+    assert float(said.removeprefix("the key ranges of ").split()[0]) == pytest.approx(FILES / 2, abs=0.5)

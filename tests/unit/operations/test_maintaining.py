@@ -26,7 +26,7 @@ from lakeindex.storage import open_storage
 from lakeindex.storage.memory import Call
 from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner
-from tests.builders import Row, make_table
+from tests.builders import Row, batch_of, make_table
 from tests.cli_support import lakeindex, validate
 from tests.golden import made_once
 from tests.meanwhile import MemoryTable
@@ -320,3 +320,35 @@ def test_what_was_left_is_counted_once(tmp_path: Path) -> None:
         world.store.write(f".hoodie/{time}.{state}", b"")
     assert settle() == {"rolled_back": 1, "committed": 0, "cleans_finished": 0}
     assert settle() == {"rolled_back": 0, "committed": 0, "cleans_finished": 0}
+
+
+@pytest.mark.parametrize(("cut_short", "gone"), [("rollback", 1), ("restore", 2)])
+def test_writes_are_counted_that_were_rolled_back_and_not_what_did_it(
+    tmp_path: Path, cut_short: str, gone: int
+) -> None:
+    class KilledError(BaseException):
+        pass
+
+    def kill(call: Call) -> None:
+        if call.name == "delete" and call.path.endswith(".parquet"):
+            raise KilledError
+
+    world = MemoryTable("BLOOM")
+    times = [str(world.upsert([Row("a", "x", version, "")]).instant) for version in range(3)]
+    world.store.hook = kill
+    with pytest.raises(KilledError):
+        world.table.rollback(times[2]) if cut_short == "rollback" else world.table.restore(times[0])
+    world.store.hook = None
+    options = {"lakeindex.pending.foreign.max.age": "0"}
+    done = maintain_step(world.table.uri, "settle", str(tmp_path / "runs"), RUNNER, options)
+    assert done.counts == {"rolled_back": gone, "committed": 0, "cleans_finished": 0}
+
+
+def test_buckets_are_no_crowd(tmp_path: Path) -> None:
+    """A key has one file there, and small ones are not put together: rows that came later are not sorted in each time."""
+    table = make_table(tmp_path / "t", hoodie__index__type="BUCKET", hoodie__bucket__index__num__buckets="1")
+    small = {"lakeindex.parquet.row.group.rows": "2"}
+    for ids in ("bdfh", "aceg"):
+        table.upsert(batch_of([Row(key, "x", 1, "") for key in ids]), options=small)
+    assert table.cluster(dry_run=True).files_before == 1
+    assert not table.maintain(["cluster"], options=small).steps[0].changed
