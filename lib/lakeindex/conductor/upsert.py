@@ -149,7 +149,7 @@ def _run_merge_write(spec: RunSpec, runner: Runner) -> RunSummary:
 
 def _checkpoints_before(stage: Stage, spec: RunSpec, opened: BoundTable, runner: Runner) -> dict[Stage, Manifest]:
     """What the stages before this one left. One that another release left is made again here; so are those that were
-    made by what the table is no more.
+    made by what the table is no more, and a look-up in files that others may have taken away since.
     """
     folder = run_folder(spec)
     needed = list(stages_for(opened.facts.index_type))
@@ -166,13 +166,23 @@ def _checkpoints_before(stage: Stage, spec: RunSpec, opened: BoundTable, runner:
             before[earlier], is_other = _staged_before(stage, spec, opened, runner)
         elif is_other and stage is Stage.MERGE_WRITE:
             continue  # it looks up anew itself, when the batch is staged anew
-        elif is_other or folder.has_other_version(earlier):
+        elif is_other or folder.has_other_version(earlier) or _is_out_of_date(earlier, stage, folder, opened.snapshot):
+            is_other = True
             before[earlier] = run_metered(
                 spec, partial(_look_up_stage, earlier, spec, opened, dict(before), runner)
             ).manifest
         else:
             before[earlier] = folder.require_manifest(earlier)
     return before
+
+
+def _is_out_of_date(earlier: Stage, stage: Stage, folder: RunFolder, snapshot: Snapshot) -> bool:
+    """Whether a later look-up stage cannot go on from this one, because the table has moved: files that it names may be
+    cleaned away, or rolled back. The last stage would have to look up anew anyway, and does so itself.
+    """
+    if earlier is not Stage.INDEX_LOOKUP or stage is Stage.MERGE_WRITE:
+        return False
+    return folder.require_manifest(earlier).facts["snapshot"] != snapshot_mark(snapshot)
 
 
 def _staged_before(stage: Stage, spec: RunSpec, opened: BoundTable, runner: Runner) -> tuple[Manifest, bool]:

@@ -292,7 +292,8 @@ def _over(older: pa.Table, newer: pa.Table, rule: UpdateRule) -> pa.Table:
     if not len(both):
         return newer
     picked = pa.array(both)
-    body = pa.schema([field for field in newer.schema if field.name not in (STAGED_PARTITION, STAGED_KEY, STAGED_OP)])
+    staged = (STAGED_PARTITION, STAGED_KEY, STAGED_OP)
+    body = pa.schema([f.with_nullable(f.name not in rule.required) for f in newer.schema if f.name not in staged])
     made, there = rule.updated(older.take(picked), newer.take(picked), body, "the batch"), frozenset(body.names)
     columns = [
         replaced(one_array(column), both, one_array(made.column(name))) if name in there else one_array(column)

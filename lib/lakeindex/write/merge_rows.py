@@ -40,6 +40,7 @@ class UpdateRule:
         function: gets the stored rows, and the rows as they would be without it.
         deciding: columns that the function cannot change.
         delete_mark: the table's own, which the function cannot set either.
+        required: columns that may not be null, of rows whose schema does not say so: staged ones.
     """
 
     kept: frozenset[str] = frozenset()
@@ -47,6 +48,7 @@ class UpdateRule:
     function: MergeFunction | None = None
     deciding: frozenset[str] = frozenset()
     delete_mark: tuple[str, str] | None = None
+    required: frozenset[str] = frozenset()
 
     @property
     def replaces(self) -> bool:

@@ -149,6 +149,18 @@ def test_what_a_function_may_not_do(tmp_path: Path, function: Callable[..., Any]
     assert table.check().ok
 
 
+def test_rows_of_one_batch_have_all_columns_too_and_a_run_that_failed_leaves_nothing(tmp_path: Path) -> None:
+    table = made(tmp_path / "t")
+    table.upsert(batch([("a", "x", 1, 1)]))
+    before = content(table)
+    twice = batch([("n", "x", 2, 1), ("n", "x", 3, 1)])
+    with pytest.raises(UsageError, match="for the batch that cannot be stored: column 'must' must not be null"):
+        table.upsert(twice, merge=replacing("must", None))
+    assert content(table) == before
+    table.upsert(twice, merge=added)
+    assert [row[3] for row in content(table)] == [1, 2]
+
+
 def test_rows_of_one_batch_are_not_marked_either_and_no_mark_is_none(tmp_path: Path) -> None:
     table = made(tmp_path / "t")
     twice = batch([("n", "x", 2, 1), ("n", "x", 3, 1)])

@@ -72,6 +72,39 @@ def test_the_index_may_become_another_between_any_two_stages(
     assert table.check().ok
 
 
+def cleaned(table: LakeTable) -> list[Row]:
+    """Others update all rows, and a clean deletes the files that the run may have looked in; the rows they wrote."""
+    rows = [Row(row.id, row.day, 5, "theirs") for row in STORED]
+    for _ in range(3):
+        table.upsert(batch_of(rows))
+    table.maintain(["clean"], options={"hoodie.cleaner.commits.retained": "1"})
+    return rows
+
+
+def rolled_back(table: LakeTable) -> list[Row]:
+    table.rollback(table.history()[0].instant)
+    return []
+
+
+@pytest.mark.parametrize("index", ["SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "BUCKET"])
+@pytest.mark.parametrize("meanwhile", [cleaned, rolled_back])
+@pytest.mark.parametrize("before", list(Stage)[1:])
+def test_files_that_a_job_has_looked_in_may_be_gone_when_the_next_one_begins(
+    tmp_path: Path, index: str, meanwhile: Callable[[LakeTable], list[Row]], before: Stage
+) -> None:
+    table, spec = begun(tmp_path, index)
+    table.upsert(batch_of(STORED))
+    theirs: list[Row] = []
+    done = played(spec, before, lambda: theirs.extend(meanwhile(table)))
+    oracle = Oracle(is_global=index.startswith("GLOBAL"))
+    oracle.apply(STORED)
+    oracle.apply(theirs)
+    counts = oracle.apply(BATCH)
+    assert content_of(table) == oracle.content()
+    assert {name: done.fates.get(name, 0) for name in counts} == counts
+    assert table.check().ok
+
+
 def test_a_batch_that_has_to_be_staged_anew_and_is_gone_ends_the_run(tmp_path: Path) -> None:
     table, spec = begun(tmp_path, "GLOBAL_SIMPLE")
     (path,) = spec.inputs

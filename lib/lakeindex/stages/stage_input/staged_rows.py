@@ -252,7 +252,8 @@ class Staged:
 
 def combining_of(spec: RunSpec, facts: TableFacts) -> Combining:
     """Which rows of the batch win, by the table, and what they take from others."""
-    rule = UpdateRule(frozenset(), facts.filled, spec.merge_function, facts.deciding, facts.delete_mark)
+    required = frozenset(field.name for field in facts.schema if not field.nullable)
+    rule = UpdateRule(frozenset(), facts.filled, spec.merge_function, facts.deciding, facts.delete_mark, required)
     return Combining(facts.is_global, facts.event_time_fields, rule, deletes_lose=spec.feed is not None)
 
 
