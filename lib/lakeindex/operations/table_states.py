@@ -114,7 +114,8 @@ def state_at(table: Table, timeline: Timeline, point: str, name: str) -> Snapsho
     raise TableCorruptError(
         f"base file {missing} is missing",
         culprit=missing,
-        hint="restore the file, or roll back the commit that wrote it; `lakeindex check` lists all that is wrong",
+        hint="restore the file, or run `lakeindex repair TABLE`, which says what is lost; or roll back the commit that "
+        "wrote it; `lakeindex check` lists all that is wrong",
     )
 
 

@@ -234,3 +234,12 @@ def test_a_lost_file_of_a_partition_that_is_no_more_keeps_no_commit(tmp_path: Pa
     done = table.archive(1, options={"hoodie.cleaner.commits.retained": "1"})
     assert done.held_by is None
     assert len(done.instants) >= 3
+
+
+def test_a_feed_with_a_lost_file_names_it_with_a_cure_and_goes_on_after_it(tmp_path: Path) -> None:
+    table = table_of_one_left(tmp_path)
+    with pytest.raises(TableCorruptError, match=r"base file x/.* is missing") as caught:
+        table.changes().to_arrow()
+    assert "lakeindex repair" in caught.value.hint
+    table.repair(apply=True)
+    assert sorted(table.changes().to_arrow()["id"].to_pylist()) == sorted(table.read(meta=False)["id"].to_pylist())
