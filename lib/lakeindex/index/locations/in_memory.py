@@ -7,7 +7,7 @@ and follows the table from then on; it ends with the process. It holds every key
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
@@ -19,24 +19,30 @@ from lakeindex.index.advice import Expected, KindAdvice, Workload, located
 from lakeindex.index.cost import LookupLoad
 from lakeindex.index.locations.change_log import CoveredFile
 from lakeindex.index.locations.store_context import StoreContext
-from lakeindex.index.locations.stored_index import Change, Found, StoredIndex
+from lakeindex.index.locations.stored_index import Found, StoredIndex
 from lakeindex.model import Group, IndexSpec
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import StoreOptions, current_options
 
 
-@dataclass
-class _Held:
-    """What the process knows of one table.
+@dataclass(frozen=True, slots=True, eq=False)
+class _View:
+    """What the process knows of one table; never changed, so that who looks up has all of it or all of another one.
 
     Attributes:
         groups: partition and key -> file id.
         several: of these, keys that are in more than one file group: each is looked for in all files.
     """
 
-    files: dict[Group, CoveredFile] = field(default_factory=dict)
+    number: int = 0
+    files: Mapping[Group, CoveredFile] = field(default_factory=dict)
     groups: dict[tuple[str, str], str] = field(default_factory=dict)
-    several: set[tuple[str, str]] = field(default_factory=set)
+    several: frozenset[tuple[str, str]] = frozenset()
+
+
+@dataclass
+class _Held:
+    view: _View = field(default_factory=_View)
     mutex: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -49,46 +55,43 @@ def forget_all() -> None:
 
 
 class InMemoryStore:
-    """Key and partition -> file id, of one table, in this process."""
+    """Key and partition -> file id, of one table, in this process.
 
-    def __init__(self, uri: str) -> None:
+    Args:
+        generation: what another store's :meth:`generation` was: if more is known now, or less, as other threads work
+            at the table, too, each key is looked for in all files.
+    """
+
+    def __init__(self, uri: str, generation: str | None = None) -> None:
         self._held = _held.setdefault((uri, current_options()), _Held())
+        self._view = self._held.view
+        self._is_other = generation not in (None, self.generation())
 
-    def coverage(self) -> dict[Group, CoveredFile]:
-        return dict(self._held.files)
+    def generation(self) -> str:
+        return str(self._view.number)
 
-    def enter(
-        self,
-        delta: pa.Table,
-        files: Sequence[CoveredFile],
-        gone: Iterable[Group] = (),
-        resets: Iterable[Group] = (),
-    ) -> None:
-        columns = (delta.column(n).to_pylist() for n in ("partition", "key", "file_id", "change"))
-        void = {*gone, *resets}
+    def coverage(self) -> Mapping[Group, CoveredFile]:
+        return self._view.files
+
+    def enter(self, found: pa.Table, files: Sequence[CoveredFile], gone: Iterable[Group] = ()) -> None:
+        void = {*gone, *(file.group for file in files)}
+        columns = (found.column(name).to_pylist() for name in ("partition", "key", "file_id"))
         with self._held.mutex:
-            if void:
-                groups = self._held.groups
-                self._held.groups = {k: f for k, f in groups.items() if (k[0], f) not in void}
-            entered = set()
-            for partition, key, file_id, change in zip(*columns, strict=True):
+            old = self._held.view
+            groups = {place: file_id for place, file_id in old.groups.items() if (place[0], file_id) not in void}
+            several = set(old.several)
+            for partition, key, file_id in zip(*columns, strict=True):
                 place = partition, key
-                known = self._held.groups.pop(place, None)
-                if (change == Change.FOUND or place in entered) and known not in (None, file_id):
-                    self._held.several.add(place)
-                elif change != Change.FOUND:
-                    self._held.several.discard(place)
-                if file_id is not None:
-                    self._held.groups[place] = file_id
-                    entered.add(place)
-            self._held.files.update({f.group: f for f in files})
-            for group in void - {f.group for f in files}:
-                self._held.files.pop(group, None)
+                if groups.setdefault(place, file_id) != file_id:
+                    several.add(place)
+            covered = {group: file for group, file in old.files.items() if group not in void}
+            covered |= {file.group: file for file in files}
+            self._view = self._held.view = _View(old.number + 1, covered, groups, frozenset(several))
 
     def look_up(self, keys: StringArray, partition: str | None) -> Found:
-        if partition is None:
+        if partition is None or self._is_other:
             return self._look_anywhere(keys)
-        groups, several = self._held.groups, self._held.several
+        groups, several = self._view.groups, self._view.several
         asked = [(partition, key) for key in keys.to_pylist()]
         unknown = np.array([row for row, place in enumerate(asked) if place in several], np.int64)
         rows = [row for row, place in enumerate(asked) if place in groups and place not in several]
@@ -111,7 +114,7 @@ class InMemoryIndex(StoredIndex):
     spec: IndexSpec
 
     def open(self, context: StoreContext) -> InMemoryStore:
-        return InMemoryStore(context.storage.uri)
+        return InMemoryStore(context.storage.uri, context.view.generation)
 
     def notes(self, config: WriteConfig) -> tuple[str, ...]:
         del config

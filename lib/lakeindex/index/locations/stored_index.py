@@ -142,19 +142,19 @@ def candidates_of(found: Found, files: FilesInScope) -> Candidates:
 class VolatileStore(Protocol):
     """Locations in the driver's memory: no log, no build; what a process does not know it reads from the files."""
 
+    def generation(self) -> str:
+        """Another one whenever something was entered."""
+
     def coverage(self) -> Mapping[Group, Any]:
         """Covered files (:class:`lakeindex.index.locations.change_log.CoveredFile`) by file group."""
 
-    def enter(
-        self, delta: pa.Table, files: Sequence[Any], gone: Iterable[Group] = (), resets: Iterable[Group] = ()
-    ) -> None:
-        """Take over what changed.
+    def enter(self, found: pa.Table, files: Sequence[Any], gone: Iterable[Group] = ()) -> None:
+        """Take over the keys of files.
 
         Args:
-            delta: of :data:`DELTA_SCHEMA`.
-            files: files whose keys are known from now on.
+            found: all keys of the files: of :data:`DELTA_SCHEMA`.
+            files: those whose keys are known from now on.
             gone: file groups that are no more.
-            resets: file groups whose keys are all in the delta.
         """
 
     def look_up(self, keys: StringArray, partition: str | None) -> Found:

@@ -8,7 +8,7 @@ what a store has to do beside the log is done before (harmlessly) and after (rep
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -34,10 +34,10 @@ from lakeindex.index.locations.change_log import (
     is_in_force,
     new_generation,
 )
-from lakeindex.index.locations.store_context import NOTHING_COMPLETED, Completed, LogView, StoreContext
+from lakeindex.index.locations.store_context import Completed, LogView, StoreContext
 from lakeindex.index.locations.stored_index import DELTA_SCHEMA, BatchStore, LocationStore, StoredIndex, VolatileStore
 from lakeindex.lock.write_context import locked
-from lakeindex.model import BaseFile, Group
+from lakeindex.model import BaseFile
 from lakeindex.run.checkpoints import Part
 from lakeindex.run.index.ask_index import ask_engine
 from lakeindex.run.index.index_session import (
@@ -45,7 +45,6 @@ from lakeindex.run.index.index_session import (
     DeltaTask,
     IndexSession,
     StoreRef,
-    joined,
     put_delta,
     uncovered,
 )
@@ -59,8 +58,6 @@ from lakeindex.timeline.timeline import Timeline
 class InProcessSession(IndexSession):
     """An index in the driver's memory (INMEMORY): no log, no build. What the process does not know is read."""
 
-    keeps_changes = True
-
     def __init__(self, spec: RunSpec, facts: TableFacts, runner: Runner, index: StoredIndex) -> None:
         super().__init__(spec, facts, runner)
         self._index = index
@@ -71,35 +68,23 @@ class InProcessSession(IndexSession):
         store = self._store(context)
         missing, gone = uncovered(batch.files, store.coverage(), batch.partitions)
         folder = run_folder(self._spec)
-        store.enter(DELTA_SCHEMA.empty_table(), (), gone)
+        if gone:
+            store.enter(DELTA_SCHEMA.empty_table(), (), gone)
         for one in self.read_keys(missing):
-            store.enter(folder.read_table(one.part), one.files, resets=[f.group for f in one.files])
-        return StoreRef(context.completed, context.view)
+            store.enter(folder.read_table(one.part), one.files)
+        is_whole = not any(uncovered(batch.files, store.coverage(), batch.partitions))  # others may have entered theirs
+        return StoreRef(context.completed, replace(context.view, generation=store.generation() if is_whole else ""))
 
     def runner_for(self, work_bytes: float) -> Runner:
         """This process: nobody else has it."""
         del work_bytes
         return self._runner.nearby()
 
-    def committed(self, written: Sequence[CoveredFile], parts: Sequence[Part]) -> None:
-        folder = run_folder(self._spec)
-        store = self._store(self._context(NOTHING_COMPLETED, LogView("")))
-        covered = store.coverage()  # what was looked up in another way is not known here, and read by the next look-up
-        followed = [one for one in written if one.replaces is None or _is_known(covered, one)]
-        by_partition = not self._facts.is_global
-        store.enter(joined([folder.read_table(part) for part in parts], by_partition=by_partition), followed)
-
     def _store(self, context: StoreContext) -> VolatileStore:
         store = self._index.open(context)
         if not isinstance(store, VolatileStore):
             raise InvariantError("an index says that it lives in this process, but its store does not")
         return store
-
-
-def _is_known(covered: Mapping[Group, CoveredFile], file: CoveredFile) -> bool:
-    """Whether the file that it replaces is covered."""
-    before = covered.get(file.group)
-    return before is not None and before.name == file.replaces
 
 
 _ROWS_A_DELTA: Final = 1_000_000
