@@ -175,6 +175,7 @@ def restore(
     before: str | None = None,
     dry_run: bool = False,
     force: bool = False,
+    shown: RestoreSummary | None = None,
 ) -> RestoreSummary:
     """Take a table back to a commit: all that was committed after it goes, in one step.
 
@@ -182,6 +183,7 @@ def restore(
         to: a completed write, savepointed or not, or an ISO time: what was committed by then stays.
         before: or the oldest one that goes, too: a rollback of several; or a time from which on all goes.
         force: consider every pending instant of another writer dead.
+        shown: what somebody was told before, and has agreed to: no other commit may go.
 
     Raises:
         UsageError: there is no such write on the timeline, or none before it; or both or neither are given.
@@ -197,7 +199,7 @@ def restore(
         )
     table = _writable(uri, config)
     target = _newest_at(table, to) if to is not None else _before(table, before or "")
-    return _restore(table, target, config, dry_run=dry_run, force=force)
+    return _restore(table, target, config, dry_run=dry_run, force=force, shown=shown)
 
 
 def _newest_at(table: Table, text: str) -> str:
@@ -246,12 +248,16 @@ def _writable(uri: str, config: WriteConfig | None) -> Table:
     return table
 
 
-def _restore(table: Table, to: str, config: WriteConfig | None, *, dry_run: bool, force: bool) -> RestoreSummary:
+def _restore(
+    table: Table, to: str, config: WriteConfig | None, *, dry_run: bool, force: bool, shown: RestoreSummary | None
+) -> RestoreSummary:
     going = plan_restore(table, to)
     planned = _planned(table, going)
     if dry_run:
         return planned
-    _, done = restore_table(table, to, config, expected=going, force=force)
+    agreed = {one.instant for one in (planned if shown is None else shown).commits}
+    expected = replace(going, writes=tuple(one for one in going.writes if one.time in agreed))
+    _, done = restore_table(table, to, config, expected=expected, force=force)
     return replace(planned, dry_run=False, instant=done.instant, notes=done.notes)
 
 

@@ -478,6 +478,27 @@ def test_the_command_asks_on_a_terminal_only(tmp_path: Path, monkeypatch: pytest
     assert "no savepoints" in run(main, ["savepoint", "list", uri]).output
 
 
+@pytest.mark.parametrize("named", ["--to", "--before"])
+def test_no_commit_goes_that_was_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str) -> None:
+    """Somebody writes while the question stands on the screen."""
+    table, first, before = made(tmp_path / "t")
+    second = str(upsert(table, SECOND, "two").instant)
+    monkeypatch.setattr("lakeindex.cli.commands.restore.is_terminal", lambda **_: True)
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
+    words = ["restore", str(tmp_path / "t"), named, first if named == "--to" else second]
+    monkeypatch.setattr("click.confirm", lambda *_, **__: upsert(table, THIRD, "three"))
+    refused = CliRunner().invoke(main, [*words, "--json"])
+    third = table.history()[0]
+    error = json.loads(refused.stdout)["error"]
+    assert (third.batch_id, refused.exit_code, error["culprit"]) == ("three", 5, third.instant), refused.output
+    assert "would go, too" in error["message"]
+    assert len(table.history()) == 3
+    monkeypatch.setattr("click.confirm", lambda *_, **__: True)
+    again = json.loads(CliRunner().invoke(main, [*words, "--json"]).stdout)
+    assert [one["batch_id"] for one in again["commits"]] == ["three", "two"]
+    assert told(table) == before
+
+
 def test_a_savepoint_refuses_what_was_cleaned(tmp_path: Path) -> None:
     table, first, _ = made(tmp_path / "t")
     for number in range(3):

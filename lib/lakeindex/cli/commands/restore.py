@@ -102,14 +102,17 @@ def restore(*, table: str, dry_run: bool, yes: bool, options: tuple[str, ...], a
     A restore that was killed is carried to its end by the next write.
     """
     given["options"] = parse_pairs(options)
-    parse_options(given["options"])
+    config = parse_options(given["options"])
     from lakeindex.api.table import LakeTable
 
     wanted = LakeTable(table)
-    if not (dry_run or yes):
-        planned = _asked(lambda: wanted.restore(dry_run=True, **given))
-        given |= {"to": planned.to, "before": None}
-    say(wanted.restore(dry_run=dry_run, **given), as_json=as_json)
+    if dry_run or yes:
+        say(wanted.restore(dry_run=dry_run, **given), as_json=as_json)
+        return
+    from lakeindex.operations.restore import restore as restored
+
+    planned = _asked(lambda: wanted.restore(dry_run=True, **given))
+    say(restored(wanted.uri, planned.to, config, force=given["force"], shown=planned), as_json=as_json)
 
 
 def _asked(plan: Callable[[], RestoreSummary]) -> RestoreSummary:
