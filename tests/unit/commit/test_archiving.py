@@ -7,7 +7,8 @@ import pytest
 from lakeindex.commit.ledger import find_batch
 from lakeindex.commit.services.archive import Archived, archive_table, plan_archiving
 from lakeindex.commit.services.clean import clean_table
-from lakeindex.errors import LakeIndexError
+from lakeindex.commit.services.rollback import rollback_instant
+from lakeindex.errors import LakeIndexError, TableUnsupportedError
 from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
@@ -214,3 +215,22 @@ def test_readers_see_the_same_at_every_moment(world: World, history: list[str], 
     assert len(in_log(world)) == 9
     assert {time for time, _, _ in (in_log(world, 2) if newer else ())} == ({history[3]} if newer else set())
     assert len(world.store.list_folder(".hoodie/archived").objects) == 1 + len(newer)
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+def test_the_last_commit_that_a_killed_archiver_leaves_is_not_rolled_back(
+    world: World, history: list[str], kept: int
+) -> None:
+    """Those beside it are in the newest log: the next archiver takes them away, and no reader would see a file."""
+    before = world.store.snapshot()
+    archive(world, kept)
+    world.store.restore({**before, **world.store.snapshot()})
+    assert writes(world) == history
+    operator = world.host("operator")
+    if kept == 1:
+        with pytest.raises(TableUnsupportedError, match="last commit on the timeline"):
+            rollback_instant(Table.open(world.store), history[-1], CONFIG, host=operator)
+        assert writes(world) == history
+    else:
+        rollback_instant(Table.open(world.store), history[-1], CONFIG, host=operator)
+        assert writes(world)[-1] == history[-2]

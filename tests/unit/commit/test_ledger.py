@@ -3,6 +3,7 @@
 import pytest
 
 from lakeindex.commit.ledger import LEDGER_FOLDER, LedgerEntry, find_batch, forget_batch, is_announced, record_batch
+from lakeindex.commit.run_records import claim_foreign, drop_claim
 from lakeindex.commit.services.archive import LogArchive
 from lakeindex.errors import TableCorruptError
 from lakeindex.table.handle import Table
@@ -112,3 +113,15 @@ def test_a_withdrawn_batch_does_not_count_and_was_not_told(world: World) -> None
     record_batch(world.store, LedgerEntry(batch_id, "d1", instant, withdrawn=True))
     assert found(world) is None
     assert not is_announced(world.store, batch_id, instant)
+
+
+def test_a_torn_entry_says_nothing_while_recovery_has_still_to_tell(world: World) -> None:
+    """The commit may be withdrawn yet: a claim stands, whatever the verdict and the commit say."""
+    instant = world.upsert(BATCH)
+    world.store.write(world.store.list(LEDGER_FOLDER)[0].path, b"")
+    claim_foreign(world.store, world.host("settler"), instant)
+    assert found(world) is None
+    drop_claim(world.store, instant)
+    entry = found(world)
+    assert entry is not None
+    assert entry.instant == instant

@@ -8,7 +8,7 @@ from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import LakeIndexError, PendingInstantError, TableUnsupportedError, UsageError
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
-from lakeindex.storage.memory import Fault
+from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
 from lakeindex.timeline.avro_instants import (
     OWN_SYNC_MARKER,
@@ -18,7 +18,7 @@ from lakeindex.timeline.avro_instants import (
     parse_rollback_plan,
 )
 from tests.model.world import CONFIG, file_id, live_rows
-from tests.unit.commit.protocol_support import BATCH, FIRST, OTHER, World
+from tests.unit.commit.protocol_support import BATCH, FIRST, OTHER, KilledError, World
 from tests.vectors_support import unpack_table
 
 PENDING = "20260101000000777"
@@ -163,3 +163,28 @@ def test_a_table_of_hudi_with_a_dead_instant(tmp_path: Path) -> None:
         url.startswith("file:/") and not url.startswith("file://") for urls in plan.files.values() for url in urls
     )
     assert set(plan.files) == {"as ia", "eu", "us"}
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_rollback_that_is_taken_up_again_names_what_the_first_try_deleted(world: World, marked: bool) -> None:
+    """Also a file that no marker names: Hudi's metadata table goes by what the rollback says."""
+    name = f"{file_id(5)}_0-0-0_{PENDING}.parquet"
+    world.put_pending(PENDING, marked=name if marked else None)
+    world.store.write(f"p/{name}", b"{}")
+
+    def killed(call: Call) -> Fault | None:
+        if call.path.endswith(".rollback"):
+            raise KilledError
+        return None
+
+    world.store.hook = killed
+    with pytest.raises(KilledError):
+        roll_back(world, PENDING, force=True)
+    world.store.hook = None
+    assert f"p/{name}" not in world.store.snapshot()
+    world.gone.add("operator")
+    world.upsert(BATCH)
+    (done,) = [path for path in world.store.snapshot() if path.endswith(".rollback")]
+    said = parse_rollback_metadata(world.store.read(done), done)
+    assert said.instant_time == PENDING
+    assert [url.rpartition("/")[2] for url in said.deleted["p"]] == [name]

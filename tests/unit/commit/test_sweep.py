@@ -2,6 +2,7 @@
 
 import pytest
 
+from lakeindex.commit.run_records import RUNS_FOLDER
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.commit.sweep import StrayKind, find_strays, find_unexplained
 from lakeindex.format.file_names import parse_base_path
@@ -164,3 +165,34 @@ def test_markers_are_removed_only_of_decided_instants(world: World, decided: boo
     world.store.write(f".hoodie/.temp/{time}/p/x.parquet.marker.CREATE", b"")
     sweep_strays(Table.open(world.store), CONFIG, world.host("sweeper"))
     assert bool(world.store.list(".hoodie/.temp")) is not decided
+
+
+def test_records_of_a_run_stay_for_a_week_and_those_of_a_claimed_one_longer(world: World) -> None:
+    """Who takes the run up again finds its plan; recovery finds what a claim is of, however old that is."""
+    from tests.unit.commit.test_commit import Written, begin
+
+    killed, closed = begin(world, name="killed"), begin(world, OTHER, "closed")
+    Written(world, killed)
+    closed.close()
+    left = []
+    for days in (6, 2):
+        world.clock.sleep(days * 86_400)
+        sweep_strays(Table.open(world.store), CONFIG, world.host("sweeper"))
+        left.append({folder.rpartition("/")[2] for folder in world.store.list_folder(RUNS_FOLDER).folders})
+    assert left == [{BATCH.identity.key, OTHER.identity.key}, {BATCH.identity.key}]
+
+
+@pytest.mark.parametrize("folder", ["nested", "q/nested"])
+def test_files_of_a_table_below_are_not_this_ones(world: World, folder: str) -> None:
+    """Its writers count as we do: an instant of theirs may be one that was committed, or rolled back, here."""
+    world.store.write(f"{folder}/.hoodie/hoodie.properties", b"hoodie.table.name=inner")
+    first, second = world.upsert(BATCH), world.upsert(OTHER, "two")
+    theirs = [stray(number, time, f"{folder}/p") for number, time in ((8, first), (9, second))]
+    ours = stray(8, first, f"{folder}-too/p")
+    for path in (*theirs, ours):
+        world.store.write(path, b"{}")
+    assert list(kinds(world)) == [ours]
+    rollback_instant(Table.open(world.store), second, CONFIG, host=world.host("operator"))
+    sweep_strays(Table.open(world.store), CONFIG, world.host("sweeper"))
+    left = world.store.snapshot()
+    assert [path in left for path in (*theirs, ours)] == [True, True, False]

@@ -8,13 +8,14 @@ import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.commit import write_session as commit_session
-from lakeindex.errors import BatchIdReusedError, UsageError
+from lakeindex.errors import BatchIdReusedError, PendingInstantError, UsageError
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.timeline.avro_instants import RequestedReplace, parse_requested_replace
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
 from tests.golden import made_once
+from tests.unit.operations.test_rescaling import put_pending
 
 pytestmark = pytest.mark.usefixtures("time_leaps")
 
@@ -189,3 +190,27 @@ def test_the_metadata_table_says_so(tmp_path: Path, version: str) -> None:
     assert table.metadata_verify().ok
     assert table.upsert(batch_of(rows)).updates == 2
     assert table.check().ok
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_partitions_of_a_pending_clustering_are_refused_in_a_dry_run_too(tmp_path: Path, dry_run: bool) -> None:
+    table, _ = made(tmp_path)
+    table.upsert(batch_of([Row("n", "x", 1, "1")]), options={"hoodie.parquet.small.file.limit": "0"})
+    plan = table.cluster(["x"], schedule=True)
+    before = content_of(table)
+    for call in (lambda **how: table.delete_partitions(["y", "x"], **how), table.truncate):
+        with pytest.raises(PendingInstantError, match=str(plan.instant)):
+            call(dry_run=dry_run)
+    assert content_of(table) == before
+    assert table.delete_partitions(["y"], dry_run=dry_run).files_replaced == 1
+
+
+def test_what_was_done_to_other_writers_is_noted_where_nothing_is_deleted_too(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t")
+    for rows in ([], [Row("k", "x", 1, "1")]):
+        if rows:
+            table.upsert(batch_of(rows))
+        theirs = put_pending(table)
+        done = table.truncate(force=True)
+        assert done.noop is not bool(rows)
+        assert [note for note in done.notes if note.startswith(f"instant {theirs} (commit) of another writer")]

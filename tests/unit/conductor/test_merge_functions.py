@@ -224,3 +224,18 @@ def test_the_sign_of_an_ordering_zero_is_not_changed(tmp_path: Path) -> None:
     table.upsert(floats(-1.0, 1))
     with pytest.raises(UsageError, match="changed column 'ts'"):
         table.upsert(floats(0.0, 2), merge=lambda _, new: new.set_column(2, FLOATS.field(2), pa.array([-0.0])))
+
+
+@pytest.mark.parametrize("form", [pa.Table, pa.RecordBatch])
+def test_what_a_function_returns_is_a_table_or_a_record_batch(tmp_path: Path, form: type) -> None:
+    """Within a batch, as against stored rows."""
+
+    def function(old: pa.Table, new: pa.Table) -> Any:
+        made_of = added(old, new)
+        return made_of if form is pa.Table else made_of.combine_chunks().to_batches()[0]
+
+    table = made(tmp_path / "t")
+    table.upsert(batch([("k", "x", 1, 1), ("other", "x", 1, 5)]), merge=function)
+    done = table.upsert(batch([("k", "x", 2, 10), ("k", "x", 3, 100)]), merge=function)
+    assert done.fates == {"combined": 1, "updates": 1}
+    assert [(row[1], row[3]) for row in content(table)] == [("k", 111), ("other", 5)]

@@ -81,6 +81,11 @@ def test_new_rows_that_lack_what_must_not_be_null_are_bad_rows(tmp_path: Path):
     found = list(Path(f"{table.uri}.lakeindex").rglob("*quarantine*/*.parquet"))
     assert pq.read_table(found[-1]).column("_li_reason").to_pylist() == ["column 'must' must not be null"]
     assert rows_of(table, "c01")["k01"] == (-1,)
+    both = few(["k01", "new", None], 2, c01=[-2, -2, -2])  # one that is bad by itself, and one that would be new
+    with pytest.raises(QuarantineExceededError, match=r"1 rows cannot be inserted, 'new'.*2 bad rows, 1 allowed"):
+        table.upsert(both, partial=True, max_quarantined=1)
+    assert rows_of(table, "c01")["k01"] == (-1,)
+    assert table.upsert(both, partial=True, max_quarantined=2).fates == {"quarantined": 2, "updates": 1}
     # a null that keeps is no bad row where there is something to keep
     batch = few(["k01", "new"], 3, must=[None, "n"])
     assert table.upsert(batch, partial=True, nulls="keep").fates == {"inserts": 1, "updates": 1}

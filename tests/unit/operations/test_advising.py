@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -112,6 +113,19 @@ def test_footers_are_bounded_where_they_are_not_cached(tmp_path: Path, monkeypat
     assert any("footers were looked at" in warning for warning in advice.warnings)
 
 
+def test_footers_that_only_the_sample_read_are_requests_of_every_type(tmp_path: Path):
+    """In the partitions of the batch as in the whole table: the next run reads them, too, unless they are cached."""
+    batch = batch_of(rows(range(100), ts=2))
+    requests = {}
+    for cached in (False, True):
+        table = table_of(tmp_path / str(cached), hoodie__index__type="BLOOM" if cached else "SIMPLE")
+        advice = table.advise(batch)
+        requests[cached] = [
+            of(advice, kind).requests - of(advice, kind).files_opened for kind in ("BLOOM", "GLOBAL_BLOOM")
+        ]
+    assert requests[False] == [one + FILES * 1.5 for one in requests[True]]
+
+
 def test_nothing_is_written(tmp_path: Path):
     table = table_of(tmp_path)
     before = sorted((p, p.stat().st_mtime_ns) for p in tmp_path.rglob("*"))
@@ -194,6 +208,14 @@ def test_error_of_the_last_runs(tmp_path: Path):
     found = model_error(str(root))
     assert (found.runs, found.seconds, found.bytes_read) == (2, 0.5, 0.5)
     assert model_error(str(tmp_path / "none")).seconds is None
+    for number in range(12):  # the newest ten are those that are off by 2 to 11
+        summary = RunSummary(None, "b", "r", "UPSERT", noop=True, estimate=Estimate(1.0 + number, 1.0, 100, 200))
+        (tmp_path / "many" / f"r{number}").mkdir(parents=True)
+        path = tmp_path / "many" / f"r{number}" / "summary.json"
+        path.write_text(summary.to_json())
+        os.utime(path, (number, number))
+    found = model_error(str(tmp_path / "many"))
+    assert (found.runs, found.seconds) == (10, 6.5)
 
 
 def test_every_run_keeps_the_estimate_beside_the_actual(tmp_path: Path):

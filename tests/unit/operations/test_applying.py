@@ -9,12 +9,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 from lakeindex.api.table import LakeTable
-from lakeindex.errors import InputError, SchemaMismatchError, UsageError
+from lakeindex.errors import FencedError, InputError, SchemaMismatchError, UsageError
 from lakeindex.operations.changes import marked
 from tests.builders import Row, batch_of, content_of, make_table
-from tests.meanwhile import Meanwhile
+from tests.meanwhile import OVERTAKES, Meanwhile
 
 
 def rows(table: LakeTable) -> list[tuple[object, ...]]:
@@ -161,7 +162,10 @@ def test_every_form_of_a_feed(tmp_path: Path) -> None:
     feed = src.changes()
     path = tmp_path / "feed.parquet"
     pq.write_table(feed.to_arrow(), path)
-    named: Sequence[object] = [feed, feed.to_batches(), feed.to_arrow(), path, [str(path)]]
+    files = [tmp_path / f"feed.{ending}" for ending in ("arrow", "feather", "ipc", "IPC")]
+    for one in files:
+        feather.write_feather(feed.to_arrow(), one)
+    named: Sequence[object] = [feed, feed.to_batches(), feed.to_arrow(), path, [str(path)], *files]
     assert dst.apply(named[0]).inserts == 3
     for form in named[1:]:
         done = dst.apply(form)
@@ -223,3 +227,29 @@ def test_the_words_and_the_marks_of_each_row_of_a_feed() -> None:
         list(marked(pa.concat_tables([feed.drop_columns(["_hoodie_is_deleted"]), wrong])))
     with pytest.raises(InputError, match="row 0 of the feed has the change type None"):
         list(marked(pa.table({"id": ["e"], "_change_type": pa.array([None], pa.string())})))
+
+
+def test_a_feed_that_reaches_further_and_meets_no_file_is_seen_when_another_is_published(tmp_path: Path) -> None:
+    """What the first inserts is gone again by the end of the second: both write nothing of one partition."""
+    src, dst = pair(tmp_path)
+    upsert(src, *FIRST)
+    dst.apply(src.changes())
+    since = dst.applied_until(src.uri)
+    upsert(src, Row("k", "x", 2, "2"))
+    near = src.changes(since=since)
+    src.delete(batch_of([Row("k", "x", 0, None)]).select(["id", "day"]))
+    upsert(src, Row("m", "y", 2, "2"))
+    far = src.changes(since=since)
+    meanwhile = Meanwhile("tag inserts", lambda: dst.apply(far, options=OVERTAKES))
+    with pytest.raises(FencedError, match="another run has applied the changes"):
+        dst.apply(near, runner=meanwhile)
+    assert meanwhile.done == 1
+    assert rows(dst) == rows(src)
+    assert dst.applied_until(src.uri) == far.until
+    assert dst.apply(near).noop
+    other = Meanwhile("tag inserts", lambda: dst.upsert(batch_of([Row("o", "y", 2, "2")]), options=OVERTAKES))
+    upsert(src, Row("p", "x", 2, "2"))
+    assert dst.apply(src.changes(since=far.until), runner=other).inserts == 1, (
+        "a batch that is no feed is in nobody's way"
+    )
+    assert other.done == 1

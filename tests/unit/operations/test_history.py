@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from lakeindex.operations.look.history import table_history
+from tests.builders import Row, batch_of, make_table
 from tests.vectors_support import commit_instants, unpack_table
 
 
@@ -77,3 +78,18 @@ def test_savepoints_are_listed(tmp_path: Path):
     (table / ".hoodie" / f"{at}.savepoint").write_bytes(b"no avro")
     entry = next(e for e in table_history(str(table)) if e.action == "savepoint")
     assert entry.problem is not None
+
+
+@pytest.mark.parametrize("version", ["6", "8", "9"])
+def test_a_scheduled_clustering_says_what_it_is_in_each_layout(tmp_path: Path, version: str):
+    """In layout 2 it begins as a clustering, and completes as a replacecommit."""
+    table = make_table(tmp_path / "t", hoodie__write__table__version=version)
+    for number in range(2):
+        batch = batch_of([Row(f"k{number}", "x", 1, "1")])
+        table.upsert(batch, options={"hoodie.parquet.small.file.limit": "0"})
+    plan = table.cluster(["x"], schedule=True)
+    pending, *_ = table.history()
+    assert (pending.instant, pending.state, pending.operation) == (plan.instant, "requested", "CLUSTER")
+    table.cluster(instant=plan.instant)
+    done = next(one for one in table.history() if one.instant == plan.instant)
+    assert (done.action, done.state, done.operation) == ("replacecommit", "completed", "CLUSTER")

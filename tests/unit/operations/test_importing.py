@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 import lakeindex
 from lakeindex.errors import (
@@ -440,6 +441,19 @@ def test_rows_without_a_key_are_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"2 of 5 rows cannot be imported: row 1 of .*part-1\.parquet"):
         lakeindex.import_table(source, tmp_path / "t", key="id")
     assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_row_without_a_key_is_counted_from_the_begin_of_its_file(tmp_path: Path, ending: str) -> None:
+    """However many pieces the file is read in: of a memory that holds a part of it."""
+    bad, count = 55_000, 60_000
+    ids = [None if number == bad else f"{number:0250d}" for number in range(count)]
+    rows = pa.table({"id": ids, "v": [1] * count})
+    (tmp_path / "src").mkdir()
+    path = tmp_path / "src" / f"rows.{ending}"
+    csv.write_csv(rows, path) if ending == "csv" else pq.write_table(rows, path, row_group_size=20_000)
+    with pytest.raises(InputError, match=f"row {bad} of .*rows.{ending}"):
+        lakeindex.import_table(path, tmp_path / "t", key="id", options={"lakeindex.memory": "64m"})
 
 
 class KilledError(Exception):

@@ -160,6 +160,21 @@ def test_the_cache_does_not_outlive_what_it_is_of(tmp_path: Path) -> None:
     assert sum(one.size_bytes for one in kept) <= 2 * needed
 
 
+def test_row_counts_do_not_outlive_their_files(tmp_path: Path) -> None:
+    """They have files of their own in the cache, also where the index asks for no footers."""
+    table = table_with_commits(str(tmp_path / "t"), 3, "SIMPLE")
+    storage = open_storage(table.uri)
+    before = all_base_files(storage)
+    FooterCache(storage, only_rows=True).add([(file, read_footer(storage, file)) for file in before])
+    table.clean(1)
+    there = all_base_files(storage)
+    done = maintain_step(table.uri, "cache", default_checkpoints(table.uri), RUNNER)
+    assert done.counts == {"footers": 0, "dropped": len(before) - len(there)}
+    assert len(there) < len(before)
+    kept = FooterCache(storage, only_rows=True).load(before)
+    assert set(kept) == {file.path for file in there}
+
+
 def test_finished_runs_and_batches_that_went_leave_no_folders(tmp_path: Path) -> None:
     table = table_with_commits(str(tmp_path / "t"), 3)
     table.restore(table.history()[-1].instant)
