@@ -350,7 +350,8 @@ class _Attempts:
         spec, batch, self._merge = self._spec, self._batch, None
         staged, now = batch.staged_on(_as_now(self._bound, snapshot))
         if not staged.manifest.counters["rows_out"]:
-            return nothing_to_do(spec, staged)
+            done = nothing_to_do(spec, staged)
+            return replace(done, notes=done.notes + self._session.notes)
         # of other facts nothing is taken over, in no later try either
         known = batch.looked_up if now.facts == self._bound.facts else None
         self._bound = now

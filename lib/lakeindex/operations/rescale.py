@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lakeindex.catalogs.syncing import sync_after
+from lakeindex.commit.guards import refuse_clustered
 from lakeindex.commit.write_session import AlreadyDone, PublishGuards, Replacement, RunIdentity, begin_write
 from lakeindex.conductor.open_for_write import open_for_write
 from lakeindex.errors import UsageError, WriteConflictError
@@ -178,6 +179,8 @@ def _rewrite(
     started = time.perf_counter()
     work = Rescale(opened, layout, target, runner, config)
     plan = work.partitions(opened.snapshot)
+    for files in plan.values() if dry_run else ():  # a run waits its turn behind a clustering of ours first
+        refuse_clustered(opened.snapshot, files, config)
     if dry_run or (target == layout and not plan):
         return work.summary(opened.snapshot, None, (), started, noop=not plan and target == layout, dry_run=dry_run)
     identity = work.identity()

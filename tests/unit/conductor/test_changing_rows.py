@@ -26,11 +26,13 @@ from lakeindex.errors import (
 from lakeindex.operations.change_by_condition import _by_path
 from lakeindex.options.types import WriteConfig
 from lakeindex.predicates.predicate import predicate_of
+from lakeindex.run.summary import RunSummary
 from lakeindex.storage.memory import Call
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
 from tests.golden import made_once
 from tests.meanwhile import OVERTAKES, SMALL, MemoryTable, begins_to_write, writes_data
+from tests.unit.operations.test_rescaling import put_pending
 
 FIRST = [Row(f"k{n}", "xyz"[n % 3], n, None if n % 4 == 0 else str(n)) for n in range(24)]
 Work = Callable[[LakeTable], Any]
@@ -403,3 +405,26 @@ def test_what_was_found_of_other_rows_is_not_taken_over(index: str) -> None:
     oracle.apply([*other, Row("k1", "x", 2, "new"), Row("k5", "x", 1, "new")])
     assert (done.updates, done.ignored) == (2, 0)
     assert content_of(world.table) == oracle.content()
+
+
+@pytest.mark.parametrize(
+    "comes_to_nothing",
+    [
+        lambda table: table.delete(where="id = 'none'", force=True),
+        lambda table: table.delete(where="day = 'none'", force=True),
+        lambda table: table.update({"v": "'new'"}, where="id = 'none'", force=True),
+        lambda table: table.delete(pa.table({"id": ["none"], "day": ["x"]}), force=True),
+        lambda table: table.upsert(batch_of([Row("k", "x", 0, "late")]), force=True),
+        lambda table: table.insert(batch_of([Row("k", "x", 9, "there")]), "ignore", force=True),
+    ],
+)
+def test_what_was_done_to_other_writers_is_noted_where_no_row_changes_too(
+    tmp_path: Path, comes_to_nothing: Callable[[LakeTable], RunSummary]
+) -> None:
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of([Row("k", "x", 1, "1")]))
+    theirs = put_pending(table)
+    done = comes_to_nothing(table)
+    assert done.noop
+    assert [note for note in done.notes if note.startswith(f"instant {theirs} (commit) of another writer")]
+    assert [one.state for one in table.history()] == ["completed"] * 2  # the rollback, and the first commit

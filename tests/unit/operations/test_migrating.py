@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.errors import OptionError, TableCorruptError, WriteConflictError
+from lakeindex.errors import OptionError, PendingInstantError, TableCorruptError, WriteConflictError
 from lakeindex.model import IndexSpec, IndexType
 from lakeindex.operations.rescale import switch_index
 from lakeindex.operations.table_services import rollback_table
@@ -158,3 +158,18 @@ def test_a_run_under_way_does_not_commit_under_the_old_index(tmp_path: Path):
     table.index_migrate("GLOBAL_BLOOM")
     with pytest.raises(OptionError, match="bound to GLOBAL_BLOOM"):
         table.upsert(batch_of([Row("k1", "x", 2, "2")]), options={"hoodie.index.type": "BLOOM"})
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_buckets_beside_a_pending_clustering_are_refused_in_a_dry_run_too(tmp_path: Path, dry_run: bool) -> None:
+    table = make_table(tmp_path / "t")
+    for key in "ab":
+        table.upsert(batch_of([Row(key, "x", 1, "1")]), options={"hoodie.parquet.small.file.limit": "0"})
+    plan = table.cluster(["x"], schedule=True)
+    options = {"hoodie.bucket.index.num.buckets": "2"}
+    with pytest.raises(PendingInstantError, match=str(plan.instant)):
+        table.index_migrate("BUCKET", dry_run=dry_run, options=options)
+    assert table.history()[0].instant == plan.instant, "nothing was begun"
+    allowed = "org.apache.hudi.client.clustering.update.strategy.SparkAllowUpdateStrategy"
+    table.index_migrate("BUCKET", dry_run=dry_run, options={**options, "hoodie.clustering.updates.strategy": allowed})
+    assert (table.inspect().index_type == "BUCKET") is not dry_run
