@@ -329,6 +329,20 @@ def test_a_repair_that_was_cut_short_is_finished(tmp_path: Path, monkeypatch: py
     is_whole(table)
 
 
+def test_what_a_finished_repair_keeps_goes_beside_one_that_was_cut_short(tmp_path: Path) -> None:
+    table = table_of_two(tmp_path)
+    opened = Table.at(table.uri)
+    finished = Path(f"{table.uri}.repaired") / "20200101000000000"
+    finished.mkdir(parents=True)
+    (finished / "kept").write_bytes(b"1")
+    begun = Kept.begin(opened, this_host(), (), "{}").uri.rpartition("/")[2]
+    for named in (None, begun):
+        with pytest.raises(UsageError, match="cut short"):
+            table.repair_discard(named)
+    assert table.repair_discard(finished.name).repairs == (finished.name,)
+    assert [one.name for one in finished.parent.iterdir()] == [begun]
+
+
 def test_what_was_kept_first_stays_until_a_repair_ends(tmp_path: Path) -> None:
     """One that goes on may find what it tore itself."""
     table = Table.at(table_of_two(tmp_path).uri)

@@ -431,3 +431,22 @@ def test_a_partition_without_files_that_somebody_writes_into_meanwhile_gets_its_
     again = world.upsert([Row(f"k{n}", "x", 2, "2") for n in range(12)])
     assert (again.inserts, again.updates) == (0, 12)
     assert world.table.check().ok
+
+
+def test_a_partition_without_files_whose_own_count_falls_away_meanwhile_gets_that_of_the_table() -> None:
+    """The count of the table stays what it was, and all its files are right: only the rule goes."""
+    batch = [Row(f"k{n}", day, 1, "1") for n in range(12) for day in ("x", "y")]
+    world = MemoryTable("BUCKET", hoodie__bucket__index__num__buckets="2")
+    world.upsert(batch)
+    world.table.rescale(partitions={"x": 8}, progress=False)
+    world.table.delete_partitions(["x"])
+    done = world.once(
+        lambda call: "inflight" in str(call), lambda: world.upsert([one for one in batch if one.day == "x"])
+    )
+    rescaled = world.table.rescale(2, progress=False, options={"lakeindex.lock.wait": "0"})
+    assert done
+    world.store.hook = None
+    assert [(one.partition, one.buckets_before, one.buckets_after) for one in rescaled.partitions] == [("x", 8, 2)]
+    again = world.upsert([Row(f"k{n}", "x", 2, "2") for n in range(12)])
+    assert (again.inserts, again.updates) == (0, 12)
+    assert world.table.check().ok

@@ -124,6 +124,19 @@ def test_a_batch_that_something_else_was_done_with_is_not_done(tmp_path: Path) -
     assert table.upsert(ROWS, batch_id="keys", force=True).inserts == 3
 
 
+def test_a_batch_of_which_nothing_tells_what_was_done_is_done(tmp_path: Path) -> None:
+    """Its entry was torn, or is of a release that did not say it, and the verdict is shrunk."""
+    table = make_table(tmp_path / "t")
+    done = table.upsert(ROWS, batch_id="b")
+    (entry,) = (tmp_path / "t/.hoodie/.lakeindex/ledger").rglob("*.json")
+    said = json.loads(entry.read_text())
+    for text in (json.dumps({**said, "summary": None}), ""):
+        entry.write_text(text)
+        for dry_run in (True, False):
+            again = table.upsert(ROWS, batch_id="b", dry_run=dry_run)
+            assert (again.noop, again.instant) == (True, done.instant)
+
+
 def test_the_batch_is_known_when_the_table_has_other_columns(tmp_path: Path) -> None:
     table = make_table(tmp_path / "t")
     table.upsert(ROWS.to_reader(1), batch_id="b")
