@@ -8,6 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -54,6 +55,7 @@ from lakeindex.operations.check_base_files import (
     columns_then,
 )
 from lakeindex.operations.check_violations import Broken, Checked, CheckReport, Findings, Violation, Writer, is_damage
+from lakeindex.operations.consistent_read import TRIES, at_rest
 from lakeindex.operations.metadata import find_faults, find_index_faults
 from lakeindex.operations.written_slices import (
     Commits,
@@ -502,10 +504,19 @@ def check_table(uri: str, runner: Runner | None = None, *, deep: bool = False, c
     torn = None if table.binding is not None else torn_binding(table.storage)
     if torn is not None:
         return _report(table.name, table.uri, Findings((Violation.of(Broken.PROPERTIES, torn, uri),)), started)
-    found = _check(table, runner or Threads(), deep=deep, contents=contents)
+    look = partial(_check, runner=runner or Threads(), deep=deep, contents=contents)
+    found, is_sure = at_rest(uri, look, lambda one: not one.violations)
+    if not is_sure:
+        found = replace(found, notes=(_BUSY, *found.notes))
     if table.binding is None:  # nothing there is ours
         found = replace(found, violations=tuple(replace(one, writer=Writer.OTHER) for one in found.violations))
     return _report(table.name, table.uri, found, started)
+
+
+_BUSY: Final = (
+    f"other writers changed the table in each of {TRIES} looks: what is told of it may be what they were about to do, "
+    "so mend nothing before a check beside no writer tells the same"
+)
 
 
 def _report(name: str, uri: str, found: Findings, started: float) -> CheckReport:
@@ -513,13 +524,12 @@ def _report(name: str, uri: str, found: Findings, started: float) -> CheckReport
     return CheckReport(name, uri, not found.violations, found.violations, found.notes, found.checked, seconds)
 
 
-def _check(table: Table, runner: Runner, *, deep: bool, contents: bool) -> Findings:
-    timeline = table.load_timeline()
+def _check(table: Table, timeline: Timeline, runner: Runner, *, deep: bool, contents: bool) -> Findings:
     checked_timeline = check_timeline(table, timeline)
     index = table.index(timeline)
     scope = "table" if index is not None and index.is_global else "partition"
     try:
-        snapshot = table.listed_snapshot()
+        snapshot = table.listed_snapshot(timeline)
         committed = Committed.of(checked_timeline.commits)
         listing = check_listing(table, snapshot, committed, contents=contents)
         listing = Findings.joined([listing, Findings((), tuple(_unwritten(table, snapshot)))], scope)

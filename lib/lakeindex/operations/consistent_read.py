@@ -68,7 +68,7 @@ def read_consistently(uri: str, read: Callable[[Table, Timeline], _T], *, use_me
             return read(table, timeline)
         except MOVED_ERRORS as error:
             is_sure = isinstance(error, IndexChangedError)
-            if timeline is not None and not is_sure and not has_other_timeline(uri, timeline):
+            if timeline is not None and not is_sure and not has_moved(table, timeline):
                 if (loss := loss_of(error)) is not None:
                     raise loss from error
                 raise
@@ -82,9 +82,32 @@ def read_consistently(uri: str, read: Callable[[Table, Timeline], _T], *, use_me
             _LOG.info("table %s was changed while it was read, try %d of %d: %s", table.name, tries, TRIES, error)
 
 
-def has_other_timeline(uri: str, timeline: Timeline) -> bool:
-    """Whether the table's timeline has changed since it was listed: then a file that is missing is no damage."""
-    return Table.at(uri).load_timeline() != timeline
+def has_moved(table: Table, timeline: Timeline) -> bool:
+    """Whether the table's timeline or properties are others by now: then a file that is missing is no damage."""
+    now = table.reload()
+    return now.properties != table.properties or now.load_timeline() != timeline
+
+
+def at_rest(uri: str, look: Callable[[Table, Timeline], _T], is_fine: Callable[[_T], bool]) -> tuple[_T, bool]:
+    """What looks for faults finds others where writers come between what it compares: it looks again then.
+
+    Returns:
+        What was found, and whether the table stood still meanwhile, or all is fine.
+    """
+    tries = 0
+    while True:
+        tries += 1
+        table = Table.at(uri)
+        timeline = table.load_timeline()
+        try:
+            found = look(table, timeline)
+        except MOVED_ERRORS:
+            if tries == TRIES or not has_moved(table, timeline):
+                raise
+        else:
+            is_sure = is_fine(found) or not has_moved(table, timeline)
+            if is_sure or tries == TRIES:
+                return found, is_sure
 
 
 def streamed(
@@ -106,7 +129,7 @@ def streamed(
                 yield batch
             return
         except MOVED_ERRORS as error:
-            if not has_other_timeline(plan.table.uri, plan.timeline):
+            if not has_moved(plan.table, plan.timeline):
                 if (loss := loss_of(error)) is not None:
                     raise loss from error
                 raise

@@ -12,11 +12,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 from lakeindex.commit.services.metadata_service import build_metadata_table, committed_files, drop_metadata_table
-from lakeindex.errors import REPAIR_KEYS, MetadataTableError
+from lakeindex.errors import REPAIR_KEYS, MetadataTableError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot, snapshot
 from lakeindex.format.file_names import parse_base_file
 from lakeindex.metadata import compaction
@@ -39,6 +39,7 @@ from lakeindex.metadata.metadata_table import (
     GROUP_PREFIXES,
     PARTITION_STATS,
     RECORD_INDEX,
+    MetadataTable,
     key_of_partition,
 )
 from lakeindex.metadata.metadata_view import MetadataView
@@ -50,6 +51,7 @@ from lakeindex.metadata_upkeep.index_entries import (
     entries_elsewhere,
     wrong_entries,
 )
+from lakeindex.operations.consistent_read import TRIES, at_rest
 from lakeindex.options.types import WriteConfig
 from lakeindex.showing.json_result import TableResult
 from lakeindex.storage import in_parallel
@@ -350,9 +352,7 @@ def metadata_status(uri: str) -> MetadataStatus:
     )
 
 
-def opened_view(uri: str) -> tuple[Table, MetadataView]:
-    """A table and its metadata table. Raises: MetadataTableError: it has none."""
-    table = Table.at(uri)
+def _metadata_table(table: Table) -> MetadataTable:
     metadata = metadata_table_of(table.storage, table.properties)
     if metadata is None:
         raise MetadataTableError(
@@ -360,7 +360,7 @@ def opened_view(uri: str) -> tuple[Table, MetadataView]:
             culprit=table.uri,
             hint="`lakeindex metadata build TABLE` makes one",
         )
-    return table, MetadataView.load(metadata, table.load_timeline())
+    return metadata
 
 
 def _status_of(view: MetadataView, name: str) -> MetadataPartitionStatus:
@@ -410,9 +410,21 @@ def metadata_verify(uri: str) -> MetadataVerified:
     Raises:
         MetadataTableError: it has no metadata table.
         TableCorruptError: the metadata table cannot be read.
+        WriteConflictError: other writers changed the table in every look.
     """
     started = time.perf_counter()
-    table, view = opened_view(uri)
+    found, is_sure = at_rest(uri, _compared, lambda one: one.ok)
+    if not is_sure:
+        raise WriteConflictError(
+            f"table {found.table} was changed by other writers in each of {TRIES} looks at its metadata table",
+            culprit=found.uri,
+            hint="run it again when they are done",
+        )
+    return replace(found, seconds=round(time.perf_counter() - started, 4))
+
+
+def _compared(table: Table, timeline: Timeline) -> MetadataVerified:
+    view = MetadataView.load(_metadata_table(table), timeline)
     live = snapshot(table.storage, view.data)
     there = committed_files(live)
     faults = [*find_faults(view, there), *find_index_faults(view, live, there)]
@@ -433,7 +445,7 @@ def metadata_verify(uri: str) -> MetadataVerified:
         counts=dict(counts),
         record_index={kind: entries[kind] for kind in ENTRY_KINDS} if RECORD_INDEX in view.table.partitions else {},
         examples=tuple(examples),
-        seconds=round(time.perf_counter() - started, 4),
+        seconds=0,
     )
 
 

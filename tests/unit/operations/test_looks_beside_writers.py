@@ -1,0 +1,93 @@
+"""What looks for faults, or reads, tells none where writers come between what it compares."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from lakeindex.errors import WriteConflictError
+from lakeindex.operations.check_violations import Broken
+from lakeindex.storage.memory import Call
+from tests.builders import Row
+from tests.meanwhile import MemoryTable
+
+FIRST = [Row("a", "x", 1, "1"), Row("b", "y", 1, "1")]
+SECOND = [Row("a", "x", 2, "2"), Row("c", "z", 1, "1")]
+LOOKS = {
+    "check": lambda world: world.table.check().ok,
+    "deep check": lambda world: world.table.check(deep=True).ok,
+    "verify": lambda world: world.table.metadata_verify().ok,
+}
+
+
+def world_of() -> MemoryTable:
+    world = MemoryTable.holding(FIRST)
+    world.table.metadata_build(["column_stats"])
+    world.upsert(SECOND)
+    return world
+
+
+def calls_of(world: MemoryTable, look: Callable[[MemoryTable], object]) -> int:
+    before = world.store.calls
+    look(world)
+    return world.store.calls - before
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+def test_no_fault_is_told_of_what_a_writer_did_at_any_call(look: Callable[[MemoryTable], bool]):
+    world = world_of()
+    objects = world.store.snapshot()
+    found = []
+    for number in range(1, calls_of(world, look) + 1, 2):
+        world.store.restore(objects)
+        first = world.store.calls
+        done = world.once(lambda call: call.number - first == number, lambda: world.upsert(FIRST))  # noqa: B023
+        found.append((look(world), bool(done)))
+        world.store.hook = None
+    assert set(found) == {(True, True)}
+
+
+def test_faults_that_are_there_are_told_beside_a_writer():
+    world = world_of()
+    (lost,) = [path for path in world.store.snapshot() if re.match(r"y/.*\.parquet", path)]
+    world.store.delete(lost)
+    done = world.once(lambda call: call.path.startswith("x"), lambda: world.upsert(SECOND))
+    report = world.table.check()
+    assert done
+    assert (report.ok, {one.kind for one in report.violations} >= {Broken.MISSING_FILE}) == (False, True)
+    assert not any("other writers" in note for note in report.notes)
+
+
+def test_a_table_that_never_stands_still_is_said_to_be_one():
+    """Somebody writes in each look."""
+    world = world_of()
+    (lost,) = [path for path in world.store.snapshot() if re.match(r"y/.*\.parquet", path)]
+    world.store.delete(lost)
+    is_writing = False
+
+    def hook(call: Call) -> None:
+        nonlocal is_writing
+        if not is_writing and call.name == "list" and call.path.startswith("x"):
+            is_writing = True
+            world.upsert(SECOND)
+            is_writing = False
+
+    world.store.hook = hook
+    assert any("in each of 5 looks" in note for note in world.table.check().notes)
+    with pytest.raises(WriteConflictError, match="in each of 5 looks"):
+        world.table.metadata_verify()
+
+
+def test_rows_are_read_while_the_metadata_table_is_dropped():
+    world = world_of()
+    objects, where = world.store.snapshot(), "ts >= 1 AND v != 'none'"
+    calls = calls_of(world, lambda one: one.table.scan(where=where).to_arrow())
+    for number in range(1, calls + 1):
+        world.store.restore(objects)
+        first = world.store.calls
+        done = world.once(lambda call: call.number - first == number, world.table.metadata_drop)  # noqa: B023
+        assert world.table.scan(where=where).to_arrow().num_rows == 3
+        assert done
+        world.store.hook = None
