@@ -19,6 +19,7 @@ from typing import Any, Final
 from lakeindex.commit.run_records import RunIdentity, load_claim
 from lakeindex.errors import BatchIdReusedError, StorageError, TableUnsupportedError
 from lakeindex.lock.write_context import WriteContext
+from lakeindex.model import Operation
 from lakeindex.showing.json_values import json_of
 from lakeindex.storage import remove_empty_folders
 from lakeindex.storage.port import Storage
@@ -81,6 +82,10 @@ def announced_summary(storage: Storage, batch_id: str, instant: str) -> str | No
     return _from_record(found, path).summary if found else None
 
 
+_INSERTS: Final = frozenset({str(Operation.INSERT), str(Operation.BULK_INSERT)})
+"""A batch that was inserted in one of these ways is inserted: an import goes on with the other one."""
+
+
 def find_done(context: WriteContext, run: RunIdentity, timeline: Timeline | None = None) -> AlreadyDone | None:
     """The batch's commit, if it is in the table and not to be committed again.
 
@@ -111,7 +116,7 @@ def find_done(context: WriteContext, run: RunIdentity, timeline: Timeline | None
             hint="use a new batch id; force=True (--force) commits this input, too",
         )
     was = _operation_of(entry)
-    if run.operation and was not in ("", run.operation):
+    if run.operation and was not in ("", run.operation) and not _INSERTS.issuperset((was, run.operation)):
         raise BatchIdReusedError(
             f"batch {run.batch_id!r} was committed by instant {entry.instant} as {was}, and this is {run.operation}",
             culprit=run.batch_id,

@@ -294,7 +294,8 @@ class Timeline:
 
     @cached_property
     def pending_times(self) -> frozenset[str]:
-        return frozenset(instant.time for instant in self.pending)
+        """Times of the pending instants; a savepoint that is not completed bears that of a commit which is."""
+        return frozenset(instant.time for instant in self.pending if instant.action != names.SAVEPOINT)
 
     @property
     def savepoints(self) -> frozenset[str]:

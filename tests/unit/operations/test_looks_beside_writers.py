@@ -91,3 +91,25 @@ def test_rows_are_read_while_the_metadata_table_is_dropped():
         assert world.table.scan(where=where).to_arrow().num_rows == 3
         assert done
         world.store.hook = None
+
+
+@pytest.mark.parametrize("version", ["6", "8", "9"])
+def test_a_savepoint_that_is_not_completed_hides_nothing_of_its_commit(version: str):
+    """It has the commit's time; another program is at it, or was killed."""
+    world = MemoryTable(hoodie__write__table__version=version)
+    world.upsert(FIRST)
+    if not world.table.metadata_status().partitions:
+        world.table.metadata_build(["column_stats"])
+    world.upsert(SECOND)
+    instant = world.timeline().completed_writes[-1].time
+    world.table.savepoint_create()
+    (done,) = [path for path in world.store.snapshot() if path.endswith(".savepoint")]
+    world.store.delete(done)
+    assert any(path.endswith(f"{instant}.savepoint.inflight") for path in world.store.snapshot())
+    assert world.table.count() == 3
+    assert world.table.scan(where="ts >= 2").to_arrow().num_rows == 1
+    assert world.table.check(deep=True).ok
+    assert world.table.metadata_verify().ok
+    assert world.upsert(FIRST).inserts == 0
+    world.table.savepoint_create(instant)
+    assert instant in world.timeline().savepoints

@@ -124,6 +124,16 @@ def test_a_batch_that_something_else_was_done_with_is_not_done(tmp_path: Path) -
     assert table.upsert(ROWS, batch_id="keys", force=True).inserts == 3
 
 
+def test_a_batch_that_was_inserted_is_inserted_in_either_way(tmp_path: Path) -> None:
+    """An import begins with a bulk insert, and once rows are there it goes on with inserts."""
+    table = make_table(tmp_path / "t")
+    table.bulk_insert(ROWS, batch_id="b")
+    assert table.insert(ROWS, batch_id="b").noop
+    assert table.bulk_insert(ROWS, batch_id="b").noop
+    with pytest.raises(BatchIdReusedError, match="as BULK_INSERT, and this is UPSERT"):
+        table.upsert(ROWS, batch_id="b")
+
+
 def test_a_batch_of_which_nothing_tells_what_was_done_is_done(tmp_path: Path) -> None:
     """Its entry was torn, or is of a release that did not say it, and the verdict is shrunk."""
     table = make_table(tmp_path / "t")
