@@ -8,6 +8,7 @@ import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -155,12 +156,12 @@ def _check_not_taken_back(timeline: Timeline, text: str, since: str) -> None:
         TableCorruptError: the plan of a restore cannot be read.
     """
     writes = {one.time: end_of(timeline, one.time) for one in timeline.completed_writes}
-    then = writes.get(since, since)
+    then, ended = writes.get(since, since), cache(partial(_ended, timeline))
     for one in timeline.instants:
         if comparable(one.time) <= comparable(then):
             continue  # it was taken back before
-        gone = _restored(timeline, one) if one.action == RESTORE else _rolled_back(timeline, one, since)
-        ends = {time: _ended(timeline, time) or time for time in gone}
+        gone = _restored(timeline, one) if one.action == RESTORE else _rolled_back(timeline, one, since, ended)
+        ends = {time: ended(time) or time for time in gone}
         for time in sorted(one for one, end in ends.items() if one == since or comparable(end) <= comparable(then)):
             before = [write for write in writes if comparable(writes[write]) < comparable(ends[time])]
             start = max(before, key=lambda write: comparable(writes[write]), default="")
@@ -189,7 +190,7 @@ def _restored(timeline: Timeline, one: Instant) -> frozenset[str]:
     return done - timeline.completed_write_times
 
 
-def _rolled_back(timeline: Timeline, one: Instant, since: str) -> frozenset[str]:
+def _rolled_back(timeline: Timeline, one: Instant, since: str, ended: Callable[[str], str | None]) -> frozenset[str]:
     """The commit that a rollback has taken back, unless the table did not have it at ``since``.
 
     Only the commit that began last is rolled back. Where nobody says that it was completed, and a commit that is still
@@ -199,7 +200,7 @@ def _rolled_back(timeline: Timeline, one: Instant, since: str) -> frozenset[str]
         return frozenset()
     writes = timeline.completed_writes
     gone = timeline.undone_by(one).instants - timeline.completed_write_times
-    known = frozenset(time for time in gone if _ended(timeline, time) is not None)
+    known = frozenset(time for time in gone if ended(time) is not None)
     if any(since in (w.time, w.completion_time) for w in writes):
         return known
     had = [comparable(w.time) for w in writes if comparable(w.completion_time or w.time) <= comparable(since)]

@@ -19,6 +19,13 @@ from lakeindex.commit.recovery import is_clustering
 from lakeindex.commit.services.archive import archived_lately
 from lakeindex.commit.services.metadata_service import committed_files
 from lakeindex.commit.sweep import find_unexplained
+from lakeindex.commit.written_slices import (
+    Commits,
+    WrittenSlice,
+    live_slices,
+    missing_slices,
+    written_slices,
+)
 from lakeindex.errors import (
     LakeIndexError,
     ObjectNotFoundError,
@@ -57,13 +64,6 @@ from lakeindex.operations.check_base_files import (
 from lakeindex.operations.check_violations import Broken, Checked, CheckReport, Findings, Violation, Writer, is_damage
 from lakeindex.operations.consistent_read import TRIES, at_rest
 from lakeindex.operations.metadata import find_faults, find_index_faults
-from lakeindex.operations.written_slices import (
-    Commits,
-    WrittenSlice,
-    live_slices,
-    missing_slices,
-    written_slices,
-)
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import Storage, in_parallel, list_names
 from lakeindex.storage.paths import absolute
@@ -505,7 +505,7 @@ def check_table(uri: str, runner: Runner | None = None, *, deep: bool = False, c
     if torn is not None:
         return _report(table.name, table.uri, Findings((Violation.of(Broken.PROPERTIES, torn, uri),)), started)
     look = partial(_check, runner=runner or Threads(), deep=deep, contents=contents)
-    found, is_sure = at_rest(uri, look, lambda one: not one.violations)
+    found, is_sure = at_rest(table, look, lambda one: not one.violations)
     if not is_sure:
         found = replace(found, notes=(_BUSY, *found.notes))
     if table.binding is None:  # nothing there is ours

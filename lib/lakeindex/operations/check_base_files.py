@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeindex.bloom import BloomFilter, FilterProblem, marks, parse_filter
+from lakeindex.commit.written_slices import Commits, WrittenSlice
 from lakeindex.errors import REPAIR_KEYS, LakeIndexError, ObjectNotFoundError, SchemaMismatchError, TableCorruptError
 from lakeindex.files.footers import parse_layout, parse_shape, read_footer_bytes
 from lakeindex.format.avro_columns import columns_of
@@ -34,7 +35,6 @@ from lakeindex.index.registry import index_for
 from lakeindex.model import BaseFile, IndexSpec
 from lakeindex.operations.check_violations import Broken, Checked, Findings, Violation, is_damage
 from lakeindex.operations.rows.aligned_rows import align, damaged, open_base_file, read_row_group, row_schema
-from lakeindex.operations.written_slices import Commits, WrittenSlice
 from lakeindex.parquet.footer_text import footer_text
 from lakeindex.parquet.pages import read_column, read_groups
 from lakeindex.parquet.stamps import footer_digest

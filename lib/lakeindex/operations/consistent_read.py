@@ -88,7 +88,7 @@ def has_moved(table: Table, timeline: Timeline) -> bool:
     return now.properties != table.properties or now.load_timeline() != timeline
 
 
-def at_rest(uri: str, look: Callable[[Table, Timeline], _T], is_fine: Callable[[_T], bool]) -> tuple[_T, bool]:
+def at_rest(table: Table, look: Callable[[Table, Timeline], _T], is_fine: Callable[[_T], bool]) -> tuple[_T, bool]:
     """What looks for faults finds others where writers come between what it compares: it looks again then.
 
     Returns:
@@ -97,7 +97,6 @@ def at_rest(uri: str, look: Callable[[Table, Timeline], _T], is_fine: Callable[[
     tries = 0
     while True:
         tries += 1
-        table = Table.at(uri)
         timeline = table.load_timeline()
         try:
             found = look(table, timeline)
@@ -108,6 +107,7 @@ def at_rest(uri: str, look: Callable[[Table, Timeline], _T], is_fine: Callable[[
             is_sure = is_fine(found) or not has_moved(table, timeline)
             if is_sure or tries == TRIES:
                 return found, is_sure
+        table = table.reload()
 
 
 def streamed(

@@ -12,7 +12,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from lakeindex.commit.services.metadata_service import build_metadata_table, committed_files, drop_metadata_table
@@ -413,17 +414,17 @@ def metadata_verify(uri: str) -> MetadataVerified:
         WriteConflictError: other writers changed the table in every look.
     """
     started = time.perf_counter()
-    found, is_sure = at_rest(uri, _compared, lambda one: one.ok)
+    found, is_sure = at_rest(Table.at(uri), partial(_compared, started), lambda one: one.ok)
     if not is_sure:
         raise WriteConflictError(
             f"table {found.table} was changed by other writers in each of {TRIES} looks at its metadata table",
             culprit=found.uri,
             hint="run it again when they are done",
         )
-    return replace(found, seconds=round(time.perf_counter() - started, 4))
+    return found
 
 
-def _compared(table: Table, timeline: Timeline) -> MetadataVerified:
+def _compared(started: float, table: Table, timeline: Timeline) -> MetadataVerified:
     view = MetadataView.load(_metadata_table(table), timeline)
     live = snapshot(table.storage, view.data)
     there = committed_files(live)
@@ -445,7 +446,7 @@ def _compared(table: Table, timeline: Timeline) -> MetadataVerified:
         counts=dict(counts),
         record_index={kind: entries[kind] for kind in ENTRY_KINDS} if RECORD_INDEX in view.table.partitions else {},
         examples=tuple(examples),
-        seconds=0,
+        seconds=round(time.perf_counter() - started, 4),
     )
 
 

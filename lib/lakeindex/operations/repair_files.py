@@ -26,6 +26,7 @@ from lakeindex.commit.write_session import (
     RunIdentity,
     begin_write,
 )
+from lakeindex.commit.written_slices import Commits, WrittenSlice, written_slices
 from lakeindex.conductor.open_for_write import retry_on_conflict
 from lakeindex.errors import MOVED_ERRORS, InvariantError, LakeIndexError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
@@ -42,7 +43,6 @@ from lakeindex.operations.check_violations import is_damage
 from lakeindex.operations.rewrite_run import BuiltFile, Mover, digest_without_name
 from lakeindex.operations.row_order import RowOrder
 from lakeindex.operations.rows.aligned_rows import align, open_base_file, read_row_group, row_schema
-from lakeindex.operations.written_slices import Commits, WrittenSlice, written_slices
 from lakeindex.options.clustering_options import Curve
 from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.mend_footer import mended_files

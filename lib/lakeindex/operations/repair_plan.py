@@ -19,6 +19,7 @@ from lakeindex.commit.recovery import is_alive, is_clustering, is_dead_foreign, 
 from lakeindex.commit.run_records import load_claim
 from lakeindex.commit.services.clean import saved_names
 from lakeindex.commit.sweep import find_strays
+from lakeindex.commit.written_slices import Commits, WrittenSlice, live_slices, written_slices
 from lakeindex.errors import REPAIR_KEYS, LakeIndexError, ObjectNotFoundError, TableCorruptError
 from lakeindex.files.file_system_view import FilesByPartition, Snapshot, named_snapshot
 from lakeindex.files.footer_cache import rows_by_footer
@@ -49,7 +50,6 @@ from lakeindex.operations.repair_files import (
     salvaged,
 )
 from lakeindex.operations.repair_kept import NOTE, Kept
-from lakeindex.operations.written_slices import Commits, WrittenSlice, live_slices, written_slices
 from lakeindex.storage.port import Storage
 from lakeindex.table.table_columns import table_schema
 from lakeindex.tasks.runner import Runner

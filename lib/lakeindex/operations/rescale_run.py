@@ -43,7 +43,6 @@ from lakeindex.table.table_columns import written_schema
 from lakeindex.tasks.runner import Runner
 from lakeindex.timeline.records import key_of
 from lakeindex.write.base_file import RECORD_KEY
-from lakeindex.write.keys.key_generators import KeySpec
 
 _HUDI_OPTIONS: Final = (COUNT_OPTION, FIELDS_OPTION, RULES_OPTION)
 
@@ -149,8 +148,7 @@ def check_places(table: Table, snapshot: Snapshot) -> None:
     Raises:
         OptionError: one does not.
     """
-    spec = KeySpec.from_properties(table.key_properties())
-    found = row_elsewhere(table, snapshot.base_files_all(), spec, written_schema(table, snapshot))
+    found = row_elsewhere(table, snapshot)
     if found is not None:
         raise OptionError(
             f"the index of table {table.name} has to stay a global one: a row lies in partition {found.stored!r} "

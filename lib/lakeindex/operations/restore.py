@@ -7,13 +7,13 @@ from typing import ClassVar, Final
 
 from lakeindex.commit.services.restore import Going, by_end, later_writes, plan_restore, restore_table
 from lakeindex.commit.services.savepoints import KeptCommit, create_savepoint, delete_savepoint, list_savepoints
+from lakeindex.commit.written_slices import read_commits, rows_of_files
 from lakeindex.errors import UsageError
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.format.instants import comparable, instant_time_of, iso_of_instant_time, previous_instant_time
 from lakeindex.model import Instant
 from lakeindex.operations.rows.time_travel import history_range
 from lakeindex.operations.table_states import named_point
-from lakeindex.operations.written_slices import read_commits, rows_of_files
 from lakeindex.options.types import WriteConfig
 from lakeindex.showing.json_result import TableResult
 from lakeindex.table.handle import Table

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from lakeindex.commit.written_slices import live_slices, missing_slices, read_commits
 from lakeindex.errors import TableCorruptError, UsageError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format import instants
@@ -21,7 +22,6 @@ from lakeindex.operations.rows.time_travel import (
     history_range,
     point_of,
 )
-from lakeindex.operations.written_slices import live_slices, missing_slices, read_commits
 from lakeindex.table.handle import Table
 from lakeindex.timeline.timeline import Timeline
 

@@ -61,8 +61,7 @@ def _stated(table: Table, snapshot: Snapshot, index_type: IndexType) -> Table:
     binding = table.binding
     if binding is None or not table.has_only_found_index() or table.may_have_been_global():
         return table  # under a global index paths say nothing, even if it is stated
-    spec = KeySpec.from_properties(table.key_properties())
-    found = row_elsewhere(table, snapshot.base_files_all(), spec, written_schema(table, snapshot))
+    found = row_elsewhere(table, snapshot)
     if found is not None:
         raise OptionError(
             f"option {INDEX_OPTION} cannot be {index_type}: a row lies in partition {found.stored!r} "

@@ -32,6 +32,7 @@ from lakeindex.storage.port import Storage
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.table.binding import BINDING_PROPERTY
 from lakeindex.table.handle import Table
+from lakeindex.table.table_columns import written_schema
 from lakeindex.timeline import records
 from lakeindex.timeline.verdicts import verdict_times
 from lakeindex.write.base_file import RECORD_KEY
@@ -162,15 +163,17 @@ def _chosen(files: Sequence[BaseFile]) -> list[BaseFile]:
     return [*large, *small][:_MOST_FILES]
 
 
-def row_elsewhere(table: Table, files: Sequence[BaseFile], spec: KeySpec, schema: pa.Schema) -> Example | None:
-    """The first row of all these files that lies in another partition than its columns say, or may do so, as they are
-    not in its file; None if there is none. Arguments and errors as of :func:`sample_rows`.
+def row_elsewhere(table: Table, snapshot: Snapshot) -> Example | None:
+    """The first row of all live files that lies in another partition than its columns say, or may do so, as they are
+    not in its file; None if there is none. Errors as of :func:`sample_rows`.
     """
+    spec = KeySpec.from_properties(table.key_properties())
     if not spec.partition_fields:
         return None
     names = tuple(dict.fromkeys(name.partition(".")[0] for name, _ in spec.partition_fields))
-    looks = PathReader(SampleReader(table.storage, names, schema, whole=True), spec)
-    return next((one for one in decoded_in_parallel(table.uri, looks, files) if one is not None), None)
+    looks = PathReader(SampleReader(table.storage, names, written_schema(table, snapshot), whole=True), spec)
+    read = decoded_in_parallel(table.uri, looks, snapshot.base_files_all())
+    return next((one for one in read if one is not None), None)
 
 
 @dataclass(frozen=True)

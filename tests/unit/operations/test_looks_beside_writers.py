@@ -11,7 +11,7 @@ from lakeindex.errors import WriteConflictError
 from lakeindex.operations.check_violations import Broken
 from lakeindex.storage.memory import Call
 from tests.builders import Row
-from tests.meanwhile import MemoryTable
+from tests.meanwhile import MemoryTable, When
 
 FIRST = [Row("a", "x", 1, "1"), Row("b", "y", 1, "1")]
 SECOND = [Row("a", "x", 2, "2"), Row("c", "z", 1, "1")]
@@ -35,6 +35,12 @@ def calls_of(world: MemoryTable, look: Callable[[MemoryTable], object]) -> int:
     return world.store.calls - before
 
 
+def at_call(world: MemoryTable, number: int) -> When:
+    """At the n-th call from now on."""
+    first = world.store.calls
+    return lambda call: call.number - first == number
+
+
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
 def test_no_fault_is_told_of_what_a_writer_did_at_any_call(look: Callable[[MemoryTable], bool]):
     world = world_of()
@@ -42,8 +48,7 @@ def test_no_fault_is_told_of_what_a_writer_did_at_any_call(look: Callable[[Memor
     found = []
     for number in range(1, calls_of(world, look) + 1, 2):
         world.store.restore(objects)
-        first = world.store.calls
-        done = world.once(lambda call: call.number - first == number, lambda: world.upsert(FIRST))  # noqa: B023
+        done = world.once(at_call(world, number), lambda: world.upsert(FIRST))
         found.append((look(world), bool(done)))
         world.store.hook = None
     assert set(found) == {(True, True)}
@@ -86,8 +91,7 @@ def test_rows_are_read_while_the_metadata_table_is_dropped():
     calls = calls_of(world, lambda one: one.table.scan(where=where).to_arrow())
     for number in range(1, calls + 1):
         world.store.restore(objects)
-        first = world.store.calls
-        done = world.once(lambda call: call.number - first == number, world.table.metadata_drop)  # noqa: B023
+        done = world.once(at_call(world, number), world.table.metadata_drop)
         assert world.table.scan(where=where).to_arrow().num_rows == 3
         assert done
         world.store.hook = None

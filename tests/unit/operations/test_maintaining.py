@@ -307,16 +307,24 @@ def test_savepoints_are_made_and_the_oldest_of_its_own_deleted(tmp_path: Path) -
     assert [one.instant for one in table.savepoint_list().savepoints] == [first, *made[-2:]]
 
 
+class KilledError(BaseException):
+    """A process ends."""
+
+
+def kill(call: Call) -> None:
+    """Whoever begins to delete base files."""
+    if call.name == "delete" and call.path.endswith(".parquet"):
+        raise KilledError
+
+
+def settle(world: MemoryTable, folder: Path) -> dict[str, int]:
+    """What the step that carries on what others left has counted."""
+    options = {"lakeindex.pending.foreign.max.age": "0"}
+    return dict(maintain_step(world.table.uri, "settle", str(folder / "runs"), RUNNER, options).counts)
+
+
 def test_what_was_left_is_counted_once(tmp_path: Path) -> None:
     """A clean that is finished is no rollback; an instant that is rolled back is neither finished nor committed."""
-
-    class KilledError(BaseException):
-        pass
-
-    def kill(call: Call) -> None:
-        if call.name == "delete" and call.path.endswith(".parquet"):
-            raise KilledError
-
     world = MemoryTable("BLOOM")
     for version in range(4):
         world.upsert([Row("a", "x", version, str(version))])
@@ -324,39 +332,25 @@ def test_what_was_left_is_counted_once(tmp_path: Path) -> None:
     with pytest.raises(KilledError):
         world.table.clean(keep_commits=1)
     world.store.hook = None
-    options = {"lakeindex.pending.foreign.max.age": "0"}
-
-    def settle() -> dict[str, int]:
-        return dict(maintain_step(world.table.uri, "settle", str(tmp_path / "runs"), RUNNER, options).counts)
-
-    assert settle() == {"rolled_back": 0, "committed": 0, "cleans_finished": 1}
+    assert settle(world, tmp_path) == {"rolled_back": 0, "committed": 0, "cleans_finished": 1}
     time = next_instant_time(world.timeline().max_time, 0)
     for state in ("commit.requested", "inflight"):
         world.store.write(f".hoodie/{time}.{state}", b"")
-    assert settle() == {"rolled_back": 1, "committed": 0, "cleans_finished": 0}
-    assert settle() == {"rolled_back": 0, "committed": 0, "cleans_finished": 0}
+    assert settle(world, tmp_path) == {"rolled_back": 1, "committed": 0, "cleans_finished": 0}
+    assert settle(world, tmp_path) == {"rolled_back": 0, "committed": 0, "cleans_finished": 0}
 
 
 @pytest.mark.parametrize(("cut_short", "gone"), [("rollback", 1), ("restore", 2)])
 def test_writes_are_counted_that_were_rolled_back_and_not_what_did_it(
     tmp_path: Path, cut_short: str, gone: int
 ) -> None:
-    class KilledError(BaseException):
-        pass
-
-    def kill(call: Call) -> None:
-        if call.name == "delete" and call.path.endswith(".parquet"):
-            raise KilledError
-
     world = MemoryTable("BLOOM")
     times = [str(world.upsert([Row("a", "x", version, "")]).instant) for version in range(3)]
     world.store.hook = kill
     with pytest.raises(KilledError):
         world.table.rollback(times[2]) if cut_short == "rollback" else world.table.restore(times[0])
     world.store.hook = None
-    options = {"lakeindex.pending.foreign.max.age": "0"}
-    done = maintain_step(world.table.uri, "settle", str(tmp_path / "runs"), RUNNER, options)
-    assert done.counts == {"rolled_back": gone, "committed": 0, "cleans_finished": 0}
+    assert settle(world, tmp_path) == {"rolled_back": gone, "committed": 0, "cleans_finished": 0}
 
 
 def test_buckets_are_no_crowd(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api.table import LakeTable
+from lakeindex.commit.written_slices import WrittenSlice
 from lakeindex.errors import PendingInstantError, TableCorruptError, TableUnsupportedError, UsageError
 from lakeindex.format.commit_metadata import WriteStat
 from lakeindex.format.file_names import parse_base_path
@@ -20,7 +21,6 @@ from lakeindex.operations import repair as repairing
 from lakeindex.operations import repair_files
 from lakeindex.operations.repair import RepairSummary
 from lakeindex.operations.repair_files import NewSlices, footer_found
-from lakeindex.operations.written_slices import WrittenSlice
 from lakeindex.parquet.stamps import digest_in
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table

@@ -37,16 +37,17 @@ from typing import Any, Final, Protocol
 from lakeindex.commit.recovery import maintaining
 from lakeindex.commit.services.clean import finish_cleans
 from lakeindex.commit.sweep import Stray, find_unexplained, sweep_all
+from lakeindex.commit.written_slices import WrittenSlice, live_slices, missing_slices
 from lakeindex.errors import FencedError, ObjectNotFoundError, TableCorruptError, TimelineChangedError
 from lakeindex.files.file_system_view import Snapshot, snapshot
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata, WriteStat
-from lakeindex.format.file_names import crc_path, parse_base_path
+from lakeindex.format.file_names import crc_path
 from lakeindex.format.instants import comparable
 from lakeindex.lock.lock import TableLock
 from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.metadata_upkeep.keeping import archiving_bound
-from lakeindex.model import Group, Instant, InstantState
+from lakeindex.model import Instant, InstantState
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import in_parallel, list_names, sync_folders
 from lakeindex.storage.port import Storage
@@ -570,41 +571,32 @@ def _holds(found: Snapshot) -> Iterator[tuple[str, str]]:
         before = [one.time for one in timeline.completed_writes if comparable(one.time) < comparable(file.instant_time)]
         if before:
             yield before[-1], f"{file.path}, which no instant explains: see `lakeindex check`"
-    lost = min(_lost(found), key=lambda one: comparable(one[0]), default=None)
+    lost = min(_lost(found), key=lambda one: comparable(one.instant.time), default=None)
     if lost is not None:  # nobody but the commit knows that an older slice is none that counts
-        time, path = lost
-        yield time, f"commit {time}, whose file {path} no reader finds: see `lakeindex check`"
+        time = lost.instant.time
+        yield time, f"commit {time}, whose file {lost.file.path} no reader finds: see `lakeindex check`"
     left = [time for group, time in found.replaced.items() if _has_files(found, *group)]
     if left:
         first = min(left, key=comparable)
         yield first, f"files that replacecommit {first} replaced: clean first"
 
 
-def _lost(found: Snapshot) -> Iterator[tuple[str, str]]:
-    """Commits, and of each the newest slice of a live file group that it names, and that is not there. What cannot be
-    read names none.
+def _lost(found: Snapshot) -> list[WrittenSlice]:
+    """The newest slices of live file groups that commits name, and that are not there; in folders that are no
+    partitions any more, too. What cannot be read names none.
     """
     writes = found.timeline.completed_writes
-    newest: dict[Group, tuple[str, str]] = {}
     said = in_parallel(found.storage.uri, lambda one: _said(found, one), writes)
-    for one, stat in ((one, stat) for one, stats in zip(writes, said, strict=True) for stat in stats):
-        file = parse_base_path(stat.path or "")
-        if file is not None:
-            newest[file.partition_path, file.file_id] = one.time, file.path
-    partitions = {partition for partition, _ in newest}
-    found.preload(partitions)
-    live = {(one.partition_path, one.file_id): one for path in partitions for one in found.base_files(path)}
-    for group, (time, path) in newest.items():
-        there = live.get(group)
-        if group not in found.replaced and (there is None or comparable(there.instant_time) < comparable(time)):
-            yield time, path
+    live = live_slices([(one, told) for one, told in zip(writes, said, strict=True) if told is not None])
+    hidden = {partition for partition, _ in live} - set(found.partitions())
+    return missing_slices(found.with_partitions(hidden) if hidden else found, live)
 
 
-def _said(found: Snapshot, write: Instant) -> list[WriteStat]:
+def _said(found: Snapshot, write: Instant) -> CommitMetadata | None:
     try:
-        return list(found.timeline.commit_metadata(found.storage, write).stats())
+        return found.timeline.commit_metadata(found.storage, write)
     except TableCorruptError:
-        return []
+        return None
 
 
 def _completed_late(timeline: Timeline, limit: str) -> str | None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lakeindex.commit.import_mark import incomplete
+from lakeindex.commit.written_slices import read_commits, rows_of_files
 from lakeindex.errors import LakeIndexError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.model import BaseFile, Instant
 from lakeindex.operations.look.history import iso_time
-from lakeindex.operations.written_slices import read_commits, rows_of_files
 from lakeindex.options.types import WriteConfig
 from lakeindex.showing.json_result import JsonResult
 from lakeindex.table.handle import Table

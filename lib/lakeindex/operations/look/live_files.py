@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from lakeindex.commit.written_slices import rows_of_files
 from lakeindex.errors import UsageError
 from lakeindex.operations.consistent_read import read_consistently
 from lakeindex.operations.look.inspect import Column
 from lakeindex.operations.rows.time_travel import past_table
-from lakeindex.operations.written_slices import rows_of_files
 from lakeindex.options.parse import Options, parse_options
 from lakeindex.showing.json_result import TableResult
 from lakeindex.showing.notebook import Shown

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from lakeindex.commit.ledger import announced_summary
+from lakeindex.commit.written_slices import Commits, read_commits, written_slices
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata
 from lakeindex.model import Instant
 from lakeindex.operations.consistent_read import read_consistently
 from lakeindex.operations.look.history import iso_time
-from lakeindex.operations.written_slices import Commits, read_commits, written_slices
 from lakeindex.pipeline import SUMMARY_FILE, default_checkpoints
 from lakeindex.report.contents import SMALL_FILE_BYTES, CommitLine, TableReport
 from lakeindex.report.make_report import false_positives_of

@@ -227,7 +227,7 @@ def _may_be(known: ColumnRange, unit: ValueType) -> bool:
 def _united(several: Sequence[Bounds]) -> Bounds:
     """What is known if one of these is so."""
     least, greatest = [one.least for one in several], [one.greatest for one in several]
-    known = None not in (*least, *greatest)
+    known = None not in (*least, *greatest)  # then they are times of one column's type
     nulls = any(one.may_be_null for one in several)
     return Bounds(min(least) if known else None, max(greatest) if known else None, may_be_null=nulls)  # type: ignore[type-var]
 

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
+from lakeindex.commit.written_slices import Commits, live_slices, missing_slices, not_after, read_commits
 from lakeindex.errors import TableUnsupportedError, UsageError
 from lakeindex.files.file_system_view import Snapshot, missing_file
 from lakeindex.format import instants
-from lakeindex.operations.written_slices import Commits, live_slices, missing_slices, not_after, read_commits
 from lakeindex.table.handle import Table
 from lakeindex.table.properties import ALL_META_FIELDS, NO_META_FIELDS
 from lakeindex.table.property_keys import META_FIELDS_MODE, POPULATE_META_FIELDS
