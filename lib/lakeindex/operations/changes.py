@@ -29,7 +29,7 @@ from lakeindex.operations.rows.aligned_rows import aligned_batches, open_base_fi
 from lakeindex.operations.rows.out_file import check_out, put_file, row_writer
 from lakeindex.operations.rows.request import ScanRequest
 from lakeindex.operations.rows.time_travel import check_meta_columns
-from lakeindex.operations.table_states import end_of, named_point, newest_completed, state_at
+from lakeindex.operations.table_states import end_of, named_point, newest_point, state_at
 from lakeindex.options.parse import parse_options
 from lakeindex.pipeline import run_id_of
 from lakeindex.run.feeds import Applied, Feed, applied, check_follows, mark_applied
@@ -134,7 +134,7 @@ def resolved(uri: str, request: ChangesRequest) -> tuple[str | None, str | None]
         if since is not None:
             _check_not_taken_back(timeline, request.since or since, since)
         if request.until is None:
-            return since, newest_completed(timeline)
+            return since, newest_point(timeline)
         until = named_point(table, timeline, request.until, "until")
         if since is not None and comparable(until) < comparable(since):
             raise UsageError(

@@ -76,6 +76,18 @@ def newest_completed(timeline: Timeline) -> str | None:
     return None if last is None else last.time
 
 
+def newest_point(timeline: Timeline) -> str | None:
+    """That write, or a rollback or restore since: what is left then is not what the write left, which may have been
+    read. One that a write in flight began before is no point: on version 6 the write would not be after it.
+    """
+    newest = newest_completed(timeline)
+    last = instants.comparable(end_of(timeline, newest or ""))
+    undone = [one.time for one in timeline.completed if one.action in (instants.ROLLBACK, instants.RESTORE)]
+    before = min((instants.comparable(one.time) for one in timeline.pending_writes), default="~")
+    points = [time for time in undone if last < instants.comparable(time) < before]
+    return max(points, key=instants.comparable, default=newest)
+
+
 def named_point(table: Table, timeline: Timeline, text: str, name: str) -> str:
     """The instant time that a text stands for.
 

@@ -72,12 +72,24 @@ class Applied:
 
 def applied(storage: Storage, timeline: Timeline, source: str) -> Applied | None:
     """How far a source is applied to a table; None: nothing of it is."""
-    names = [one.path.rpartition("/")[2] for one in storage.list_folder(_folder(source)).objects]
-    marks = [name.removesuffix(".json").partition("-") for name in names]
-    for instant, _, until in sorted(marks, key=lambda one: (comparable(one[0]), comparable(one[2])), reverse=True):
+    for instant, until in reversed(_marks(storage, source)):
         if instant == _BEFORE_ALL or counts(storage, timeline, instant):
             return Applied("" if instant == _BEFORE_ALL else instant, until)
     return None
+
+
+def _marks(storage: Storage, source: str) -> list[tuple[str, str]]:
+    """Instants and points of what was applied, whether it counts or not, in order."""
+    names = (one.path.rpartition("/")[2] for one in storage.list_folder(_folder(source)).objects)
+    marks = ((instant, until) for instant, _, until in (name.removesuffix(".json").partition("-") for name in names))
+    return sorted(marks, key=lambda one: (comparable(one[0]), comparable(one[1])))
+
+
+def _began(storage: Storage, feed: Feed) -> str | None:
+    """Where the first feed of a source began, if none counts any more; where this one begins, if there was none."""
+    marks = _marks(storage, feed.source)
+    found = records.load(storage, _path(feed.source, *marks[0])) if marks else None
+    return found["since"] if found else feed.since
 
 
 def check_follows(storage: Storage, timeline: Timeline, feed: Feed) -> Applied | None:
@@ -89,12 +101,17 @@ def check_follows(storage: Storage, timeline: Timeline, feed: Feed) -> Applied |
     Raises:
         UsageError: it leaves changes out, or begins before those that were applied.
     """
-    done = applied(storage, timeline, feed.source) if feed.source else None
-    if done is None or feed.since == done.until:
+    if not feed.source:
         return None
-    if comparable(feed.until) <= comparable(done.until):
+    done = applied(storage, timeline, feed.source)
+    at = _began(storage, feed) if done is None else done.until
+    if feed.since == at:
+        return None
+    if done is not None and comparable(feed.until) <= comparable(done.until):
         return done
-    is_late = feed.since is not None and comparable(feed.since) > comparable(done.until)
+    is_late = comparable(feed.since or "") > comparable(at or "")
+    if done is None and not is_late:
+        return None
     what = (
         "leaves out what was changed between"
         if is_late
@@ -102,9 +119,9 @@ def check_follows(storage: Storage, timeline: Timeline, feed: Feed) -> Applied |
     )
     raise UsageError(
         f"the feed of {feed.source} since {feed.since or 'the beginning'} does not go on where the last one ended, at "
-        f"{done.until}: it {what}",
+        f"{at or 'the beginning'}: it {what}",
         culprit=feed.since or feed.source,
-        hint=f"apply source.changes(since={done.until!r}), or at the command line `lakeindex apply TABLE --from "
+        hint=f"apply source.changes(since={at!r}), or at the command line `lakeindex apply TABLE --from "
         f"{feed.source}`, which begins there; force=True (--force) applies it all the same",
     )
 
@@ -125,8 +142,12 @@ def check_still_follows(storage: Storage, timeline: Timeline, feed: Feed) -> Non
 
 def mark_applied(storage: Storage, feed: Feed, instant: str) -> None:
     """Say that with an instant the feed is applied; it counts when that is completed."""
-    path = f"{_folder(feed.source)}/{instant or _BEFORE_ALL}-{feed.until}.json"
+    path = _path(feed.source, instant or _BEFORE_ALL, feed.until)
     records.settle_record(storage, path, records.encode(json_of(feed)))
+
+
+def _path(source: str, instant: str, until: str) -> str:
+    return f"{_folder(source)}/{instant}-{until}.json"
 
 
 def _folder(source: str) -> str:

@@ -139,6 +139,50 @@ def test_feeds_are_applied_in_order_and_none_is_left_out(tmp_path: Path) -> None
     assert rows(dst) == rows(src)
 
 
+def test_a_feed_leaves_out_those_before_it_whose_commits_were_taken_back(tmp_path: Path) -> None:
+    """Also where no feed of the source is applied any more; one may go on where a copy was begun otherwise."""
+    src, dst = pair(tmp_path)
+    upsert(src, Row("s", "x", 1, "seed"))
+    upsert(dst, Row("s", "x", 1, "seed"))
+    feeds, since = [], src.changes().until
+    for number in range(1, 4):
+        upsert(src, Row(f"n{number}", "x", number, "n"))
+        feeds.append(src.changes(since=since))
+        since = feeds[-1].until
+    for taken_back in (1, 2):
+        for feed in feeds[:taken_back]:
+            dst.apply(feed)
+        dst.restore(before=dst.history()[taken_back - 1].instant)
+        assert dst.applied_until(src.uri) is None
+        for feed in feeds[1:]:
+            with pytest.raises(UsageError, match="leaves out"):
+                dst.apply(feed)
+    for feed in feeds:
+        dst.apply(feed)
+    assert rows(dst) == rows(src)
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
+@pytest.mark.parametrize("undo", ["rollback", "restore"])
+def test_what_was_taken_back_in_the_source_is_not_there_because_more_was_applied(
+    tmp_path: Path, undo: str, version: str
+) -> None:
+    src, dst = pair(tmp_path, hoodie__write__table__version=version)
+    upsert(src, *FIRST)
+    upsert(src, Row("d", "x", 2, "2"))
+    dst.apply(src.changes())
+    instant = src.history()[0].instant
+    src.rollback(instant) if undo == "rollback" else src.restore(before=instant)
+    with pytest.raises(UsageError, match="has changes again"):
+        dst.apply(src.changes())
+    dst.delete(where="true")
+    dst.apply(src.changes(), force=True)
+    assert rows(dst) == rows(src)
+    upsert(src, Row("e", "y", 3, "3"))
+    dst.apply(src.changes(since=dst.applied_until(src.uri)))
+    assert rows(dst) == rows(src)
+
+
 def test_feeds_of_nothing_and_deletes_of_unknown_keys_count(tmp_path: Path) -> None:
     src, dst = pair(tmp_path)
     upsert(src, *FIRST)

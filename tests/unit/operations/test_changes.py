@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import UsageError
+from lakeindex.format.instants import RESTORE, ROLLBACK
 from lakeindex.model import Instant, InstantState
 from lakeindex.operations.changes import ChangesRequest, plan_changes
-from lakeindex.operations.table_states import newest_completed
+from lakeindex.operations.table_states import newest_completed, newest_point
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.timeline.layout import TimelineLayout
@@ -258,6 +259,18 @@ def test_the_write_that_was_completed_last_is_the_newest():
         done = [Instant(time, "commit", InstantState.COMPLETED, end) for time, end in ends.items()]
         assert newest_completed(Timeline.of(TimelineLayout(), done)) == newest
     assert newest_completed(Timeline.of(TimelineLayout(), [])) is None
+
+
+@pytest.mark.parametrize("undo", [ROLLBACK, RESTORE])
+def test_what_was_taken_back_since_is_the_newest_point_unless_a_write_began_before_it(undo: str):
+    """That one would not be after the point, where instants decide."""
+    times = [f"2026010100000000{number}" for number in range(5)]
+    done = [Instant(times[1], "commit", InstantState.COMPLETED), Instant(times[3], undo, InstantState.COMPLETED)]
+    for pending, newest in ((None, times[3]), (times[2], times[1]), (times[4], times[3])):
+        left = [] if pending is None else [Instant(pending, "commit", InstantState.INFLIGHT)]
+        assert newest_point(Timeline.of(TimelineLayout(), [*done, *left])) == newest
+    earlier = Instant(times[0], undo, InstantState.COMPLETED)
+    assert newest_point(Timeline.of(TimelineLayout(), [done[0], earlier])) == times[1]
 
 
 def stored(table: LakeTable) -> list[tuple[object, ...]]:
