@@ -30,6 +30,7 @@ from lakeindex.errors import (
 from lakeindex.model import IndexType
 from lakeindex.operations.importing import import_table as importing
 from lakeindex.operations.importing.iceberg import newest_metadata
+from lakeindex.storage.memory import Call, MemoryStorage
 
 NAN = float("nan")
 ROWS = pa.table(
@@ -523,6 +524,28 @@ def test_an_import_that_ended_early_says_so_and_goes_on(tmp_path: Path) -> None:
     lakeindex.import_table(source, place, key="id", partition="p")
     assert lakeindex.open_table(str(place)).inspect().pending_import is None
     assert lakeindex.open_table(str(place)).count() == 20
+
+
+def test_a_commit_that_was_decided_when_its_run_was_killed_is_one_of_the_import(tmp_path: Path) -> None:
+    """Else the import would begin anew with what the source is by then, beside rows of what it was."""
+    source, world = plain(tmp_path / "src", pa.table({"id": [1], "p": ["a"]})), MemoryStorage.named("decided")
+
+    def hook(call: Call) -> None:
+        if call.path.endswith(".commit") and call.name == "create":
+            raise KilledError
+
+    world.hook = hook
+    with pytest.raises(KilledError):
+        lakeindex.import_table(source, "memory://decided", key="id", checkpoints=tmp_path / "runs")
+    world.hook = None
+    (source / "part-0.parquet").rename(source / "other.parquet")
+    for _ in range(2):
+        with pytest.raises(InputError, match="is gone since the import began") as no:
+            lakeindex.import_table(source, "memory://decided", key="id", checkpoints=tmp_path / "runs")
+        assert "put it back as it was" in str(no.value.hint)
+    (source / "other.parquet").rename(source / "part-0.parquet")
+    done = lakeindex.import_table(source, "memory://decided", key="id", checkpoints=tmp_path / "runs")
+    assert (done.commits_before, done.inserted) == (1, 1)
 
 
 def test_a_source_that_changes_meanwhile_is_noticed(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lakeindex.commit.import_mark import ImportMark, PlannedCommit, load_mark, put_complete, put_mark
 from lakeindex.commit.ledger import find_batch
+from lakeindex.commit.recovery import maintaining
 from lakeindex.errors import InputError, InvariantError, OptionError, TableExistsError, TableNotFoundError, UsageError
 from lakeindex.format.partitions import ESCAPED
 from lakeindex.model import Operation
@@ -191,6 +192,9 @@ class _Import:
     def run(self) -> ImportSummary:
         table = self._table()
         begun = None if table is None else load_mark(table.storage)
+        if table is not None and begun is not None and not (begun.is_complete or self.asked.dry_run):
+            with maintaining(table, "going on with an import", self.asked.write):
+                pass  # a commit that a killed run has decided is there from now on
         if table is not None and begun is None and table.load_timeline().completed_writes:
             raise TableExistsError(
                 f"there is a table with rows at {self.uri}, which no import made",
