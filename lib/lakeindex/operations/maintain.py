@@ -176,8 +176,11 @@ def _settle(work: _Work) -> _Done:
     committed = before.pending_times & after.completed_write_times
     living = ", ".join(sorted(one.time for one in after.pending_writes))
     counts = {"rolled_back": len(gone), "committed": len(committed), "cleans_finished": len(finished)}
-    left = (f"in flight, and left alone: {living}",) if living else ()
-    return counts, "; ".join((*notes, *left)) or None
+    return counts, _said(*notes, f"in flight, and left alone: {living}" if living else None)
+
+
+def _said(*notes: str | None) -> str | None:
+    return "; ".join(note for note in notes if note) or None
 
 
 def _writes_of(timeline: Timeline) -> set[str]:
@@ -191,7 +194,7 @@ def _repair(work: _Work) -> _Done:
     counts = {kind.value: sum(one.kind is kind for one in done.mends) for kind in sorted(UNATTENDED)}
     kept = f"what was there before is in {done.kept}" if done.kept else None
     left = f"not mended: {done.unmended[0].found} ({done.unmended[0].why})" if done.unmended else None
-    return counts, "; ".join(one for one in (kept, left) if one) or None
+    return counts, _said(kept, left)
 
 
 def _cluster(work: _Work) -> _Done:
@@ -199,7 +202,7 @@ def _cluster(work: _Work) -> _Done:
         return {"files": 0, "bytes": 0}, "rows of the table do not store their keys: it is not clustered"
     config = parse_options(work.options)
     done = cluster_table(work.table.uri, work.runner, AskedOfClustering(by_thresholds=True), config=config)
-    return {"files": done.files_before, "bytes": done.bytes_before}, "; ".join(done.notes) or None
+    return {"files": done.files_before, "bytes": done.bytes_before}, _said(*done.notes)
 
 
 _KEPT: Final = "kept by maintenance"
@@ -211,20 +214,22 @@ def _keep_newest(work: _Work) -> _Done:
     counts = {"made": 0, "deleted": 0}
     if not config.savepoints:
         return counts, None
+    notes: tuple[str, ...] = ()
     if table.load_timeline().completed_writes:
         made = savepoint_create(table.uri, None, _KEPT, config)
-        counts["made"] = int(made.action == "made")
-    ours = [one.instant for one in savepoint_list(table.uri).savepoints if one.comment == _KEPT]
-    for instant in ours[: -config.savepoints]:
-        savepoint_delete(table.uri, instant, config)
+        counts["made"], notes = int(made.action == "made"), made.notes
+    ours = [one for one in savepoint_list(table.uri).savepoints if one.comment == _KEPT]
+    by_age = sorted(ours, key=lambda one: one.made_at or "")  # a commit that began first may be the newer one
+    for one in by_age[: -config.savepoints]:
+        notes += savepoint_delete(table.uri, one.instant, config).notes
         counts["deleted"] += 1
-    return counts, None
+    return counts, _said(*notes)
 
 
 def _clean(work: _Work) -> _Done:
     done = clean(work.table.uri, config=parse_options(work.options))
     kept = f"{done.kept_for_savepoints} files stay because a savepoint names them" if done.kept_for_savepoints else None
-    return {"files": len(done.files), "bytes": done.bytes}, kept
+    return {"files": len(done.files), "bytes": done.bytes}, _said(*done.notes, kept)
 
 
 def _compact_metadata(work: _Work) -> _Done:
@@ -239,7 +244,7 @@ def _compact_metadata(work: _Work) -> _Done:
 def _archive(work: _Work) -> _Done:
     done = archive(work.table.uri, config=parse_options(work.options))
     held = f"what is newer stays because of {done.held_by}" if done.held_by is not None else None
-    return {"instants": len(done.instants), "strays": len(done.strays)}, held
+    return {"instants": len(done.instants), "strays": len(done.strays)}, _said(*done.notes, held)
 
 
 def _compact(work: _Work) -> _Done:

@@ -221,6 +221,7 @@ class MetadataBuilt(TableResult):
         partitions: all that it has.
         files: files that it names.
         seconds: wall time.
+        notes: what was done to other writers' instants.
     """
 
     shown_by: ClassVar[str] = "results:show_metadata_built"
@@ -229,6 +230,7 @@ class MetadataBuilt(TableResult):
     partitions: tuple[str, ...]
     files: int
     seconds: float
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +315,7 @@ def metadata_build(
     done = build_metadata_table(table, config, partitions, force=force)
     partitions = table.current_properties().metadata_partitions
     seconds = round(time.perf_counter() - started, 4)
-    return MetadataBuilt(table.name, table.uri, done.partitions, tuple(partitions), done.files, seconds)
+    return MetadataBuilt(table.name, table.uri, done.partitions, tuple(partitions), done.files, seconds, done.notes)
 
 
 def metadata_drop(uri: str, partitions: Sequence[str] = (), config: WriteConfig | None = None) -> MetadataDropped:

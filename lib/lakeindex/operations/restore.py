@@ -49,12 +49,14 @@ class SavepointSummary(TableResult):
     Attributes:
         action: ``made``, ``there`` (it had been made before) or ``deleted``.
         savepoint: it.
+        notes: what was done to other writers' instants.
     """
 
     shown_by: ClassVar[str] = "results:show_savepoint"
 
     action: str
     savepoint: Savepoint
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,7 @@ def savepoint_create(
     """
     table = _writable(uri, config)
     done = create_savepoint(table, instant, _USER, comment, config, force=force)
-    return SavepointSummary(table.name, table.uri, "made" if done.made else "there", _facts(done))
+    return SavepointSummary(table.name, table.uri, "made" if done.made else "there", _facts(done), done.notes)
 
 
 def savepoint_list(uri: str) -> Savepoints:
@@ -162,9 +164,8 @@ def savepoint_delete(
         ConflictError: another writer is in flight or holds the lock.
     """
     table = _writable(uri, config)
-    return SavepointSummary(
-        table.name, table.uri, "deleted", _facts(delete_savepoint(table, instant, config, force=force))
-    )
+    done = delete_savepoint(table, instant, config, force=force)
+    return SavepointSummary(table.name, table.uri, "deleted", _facts(done), done.notes)
 
 
 def restore(

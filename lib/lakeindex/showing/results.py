@@ -365,6 +365,7 @@ def show_savepoint(console: Screen, summary: SavepointSummary) -> None:
     one = summary.savepoint
     what = {"made": "keeps", "there": "has been keeping", "deleted": "is deleted; it kept"}[summary.action]
     console.print(f"savepoint {one.instant} {what} {_count(one.files)} files")
+    show_notes(console, summary.notes)
 
 
 def show_savepoints(console: Screen, found: Savepoints) -> None:
@@ -517,6 +518,7 @@ def show_index_status(console: Screen, found: IndexStatus) -> None:
 def show_metadata_built(console: Screen, done: MetadataBuilt) -> None:
     named = ", ".join(done.built)
     console.print(f"built {named}: {done.files:,} files named; {done.seconds:.2f} s", markup=False)
+    show_notes(console, done.notes)
 
 
 def show_metadata_dropped(console: Screen, done: MetadataDropped) -> None:

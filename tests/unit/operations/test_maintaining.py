@@ -29,7 +29,7 @@ from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, make_table
 from tests.cli_support import lakeindex, validate
 from tests.golden import made_once
-from tests.meanwhile import MemoryTable
+from tests.meanwhile import MemoryTable, writes_data
 from tests.unit.commit.savepoints import savepoint_bytes
 from tests.unit.operations.test_rescaling import put_pending
 
@@ -239,16 +239,52 @@ def test_a_savepoint_can_be_read_after_all_else_is_gone(tmp_path: Path) -> None:
     assert table.read(as_of=saved, meta=True).equals(before)
 
 
-@pytest.mark.parametrize("command", ["clean", "archive", "rollback"])
-def test_what_was_rolled_back_of_other_writers_is_noted(tmp_path: Path, command: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "schema"),
+    [
+        ("clean TABLE --keep-commits 1", "clean"),
+        ("archive TABLE --keep-commits 10", "archive"),
+        ("rollback TABLE LAST", "rollback"),
+        ("savepoint create TABLE", "savepoint-create"),
+        ("savepoint create TABLE --instant FIRST", "savepoint-create"),
+        ("savepoint delete TABLE FIRST", "savepoint-delete"),
+        ("metadata build TABLE", "metadata-build"),
+    ],
+)
+def test_what_was_rolled_back_of_other_writers_is_noted(tmp_path: Path, command: str, schema: str) -> None:
     table = table_with_commits(str(tmp_path / "t"), 3)
-    last = Table.open(open_storage(table.uri)).load_timeline().last_completed_write_time
+    writes = Table.open(open_storage(table.uri)).load_timeline().completed_writes
+    table.savepoint_create(writes[0].time)
     theirs = put_pending(table)
-    words = {"clean": ["--keep-commits", "1"], "archive": ["--keep-commits", "10"], "rollback": [str(last)]}[command]
-    done = lakeindex(command, table.uri, *words, "--force", "--json")
+    named = {"TABLE": table.uri, "LAST": writes[-1].time, "FIRST": writes[0].time}
+    done = lakeindex(*(named.get(word, word) for word in command.split()), "--force", "--json")
     (note,) = done.json["notes"]
     assert note.startswith(f"instant {theirs} (commit) of another writer was rolled back")
-    validate(command, done.json)
+    validate(schema, done.json)
+
+
+@pytest.mark.parametrize("step", ["savepoint", "clean", "archive"])
+def test_a_step_alone_says_what_it_rolled_back_of_other_writers(tmp_path: Path, step: str) -> None:
+    table = table_with_commits(str(tmp_path / "t"), 3)
+    theirs = put_pending(table)
+    options = {"lakeindex.maintain.savepoints": "1", "lakeindex.pending.foreign.max.age": "0"}
+    (done,) = table.maintain([step], options=options).steps
+    assert str(done.note).startswith(f"instant {theirs} (commit) of another writer was rolled back")
+
+
+def test_of_its_own_savepoints_the_newest_stays_though_its_commit_began_first() -> None:
+    """It was completed last, with all that was committed by then."""
+    keep = {"lakeindex.maintain.savepoints": "1"}
+    world = MemoryTable(hoodie__write__table__version="9")
+
+    def inner() -> None:
+        world.upsert([Row("b", "y", 1, "")])
+        world.table.maintain(["savepoint"], options=keep)
+
+    world.once(writes_data, inner)
+    outer = world.upsert([Row("c", "z", 1, "")]).instant
+    assert world.table.maintain(["savepoint"], options=keep).steps[0].counts == {"made": 1, "deleted": 1}
+    assert [one.instant for one in world.table.savepoint_list().savepoints] == [outer]
 
 
 def test_dead_runs_go_when_nobody_has_written_to_them_for_long(tmp_path: Path) -> None:

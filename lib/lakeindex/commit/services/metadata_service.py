@@ -204,10 +204,12 @@ class BuiltPartitions:
     Attributes:
         partitions: partitions of the metadata table, in the order in which they were made.
         files: data files that it names.
+        notes: what was done to other writers' instants.
     """
 
     partitions: tuple[str, ...]
     files: int
+    notes: tuple[str, ...]
 
 
 def default_partitions(properties: TableProperties, schema_text: str | None) -> tuple[str, ...]:
@@ -269,7 +271,8 @@ def build_metadata_table(
                 begin_building(context.storage)
                 make_table(replace(builder.table, partitions=(FILES,)), properties.name)
             there = builder.renewed(there) if name in there else builder.add(name, there)
-        return BuiltPartitions(wanted, sum(len(names) for names in builder.files.values()))
+        files = sum(len(names) for names in builder.files.values())
+        return BuiltPartitions(wanted, files, tuple(context.notes))
 
 
 def committed_files(found: Snapshot) -> dict[str, dict[str, int]]:

@@ -37,12 +37,14 @@ class KeptCommit:
         savepoint: what it says; None of one that was cut short before it said anything.
         made: False if it was there.
         bytes: size of its files, where that was looked at.
+        notes: what was done to other writers' instants.
     """
 
     time: str
     savepoint: Savepoint | None
     made: bool = False
     bytes: int | None = None
+    notes: tuple[str, ...] = ()
 
 
 def create_savepoint(
@@ -70,14 +72,14 @@ def create_savepoint(
         target = _target(timeline, time)
         standing = _find(timeline, target.time)
         if standing is not None:
-            return KeptCommit(target.time, _read(table, timeline, standing))
+            return KeptCommit(target.time, _read(table, timeline, standing), notes=tuple(context.notes))
         then = _state(table, timeline, target)
         files = {path: tuple(one.name for one in then.base_files(path)) for path in then.partitions()}
         kept = {path: found for path, found in files.items() if found}
         size = sum(one.size_bytes for one in then.base_files_all())
         made = Savepoint(user, context.host.clock.now_ms(), comment, kept)
         _put(context, lock, timeline, target.time, made)
-        return KeptCommit(target.time, made, made=True, bytes=size)
+        return KeptCommit(target.time, made, True, size, tuple(context.notes))
 
 
 def list_savepoints(table: Table) -> tuple[KeptCommit, ...]:
@@ -95,7 +97,7 @@ def delete_savepoint(
     Raises:
         UsageError: there is no such savepoint.
     """
-    with maintaining(table, "savepoint", config, force=force, host=host):
+    with maintaining(table, "savepoint", config, force=force, host=host) as (context, _):
         timeline = table.load_timeline()
         standing = next((one for one in timeline.find(time) if one.action == names.SAVEPOINT), None)
         if standing is None:
@@ -106,7 +108,7 @@ def delete_savepoint(
             path = timeline.path(one)
             records.remove(table.storage, [path, crc_path(path)])
             sync_folders(table.storage, [timeline.layout.folder])
-        return KeptCommit(time, found)
+        return KeptCommit(time, found, notes=tuple(context.notes))
 
 
 def _target(timeline: Timeline, time: str | None) -> Instant:
