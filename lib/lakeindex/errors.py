@@ -290,7 +290,7 @@ class CatalogChangedError(CatalogError):
 
 
 MOVED_FOR_SURE: Final = (WriteConflictError, TimelineChangedError, IndexChangedError)
-MOVED_ERRORS: Final = (*MOVED_FOR_SURE, ObjectNotFoundError, TableCorruptError)
+MOVED_ERRORS: Final = (*MOVED_FOR_SURE, ObjectNotFoundError, TableCorruptError, MetadataTableError)
 """What reading or publishing may end with when the table or its index has moved meanwhile."""
 
 

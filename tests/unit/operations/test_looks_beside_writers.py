@@ -46,7 +46,7 @@ def test_no_fault_is_told_of_what_a_writer_did_at_any_call(look: Callable[[Memor
     world = world_of()
     objects = world.store.snapshot()
     found = []
-    for number in range(1, calls_of(world, look) + 1, 2):
+    for number in range(1, calls_of(world, look) + 1, 7):  # tests/contract/test_turns.py has others
         world.store.restore(objects)
         done = world.once(at_call(world, number), lambda: world.upsert(FIRST))
         found.append((look(world), bool(done)))
@@ -95,6 +95,26 @@ def test_rows_are_read_while_the_metadata_table_is_dropped():
         assert world.table.scan(where=where).to_arrow().num_rows == 3
         assert done
         world.store.hook = None
+
+
+ROWS = {
+    "count": lambda world: world.table.count(),
+    "scan": lambda world: world.table.scan(where="ts >= 1").to_arrow().num_rows,
+    "get": lambda world: world.table.get(["a", "b", "c"]).rows.num_rows,
+}
+
+
+@pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
+def test_of_a_commit_that_a_restore_takes_back_nobody_says_that_it_was_not_kept_up(rows: Callable[[MemoryTable], int]):
+    """The metadata table knows of it no more, when who has listed the timeline before asks it."""
+    world = world_of()
+    first = world.timeline().completed_writes[0].time
+    done = world.once(
+        lambda call: call.name.startswith("list") and call.path.startswith(".hoodie/metadata/.hoodie"),
+        lambda: world.table.restore(first),
+    )
+    assert rows(world) == 2
+    assert done
 
 
 @pytest.mark.parametrize("version", ["6", "8", "9"])
