@@ -10,7 +10,8 @@ import math
 import os
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,13 +54,62 @@ Rows = dict[Key, Row]
 Columns = dict[str, pa.DataType]
 
 
-@dataclass
-class Life:
-    """A table, what its rows are, and what they were after each commit.
+@dataclass(frozen=True)
+class Stand:
+    """What a table holds behind a commit.
 
     Attributes:
         columns: those that are not in :data:`BASE`.
-        states: by instant of a commit the rows behind it, and their columns.
+        instant: the commit's; None: nobody has looked yet.
+    """
+
+    rows: Rows
+    columns: Columns
+    instant: str | None = None
+
+
+Past = tuple[Stand, ...]
+"""The commits of a table that were not taken back."""
+
+
+class RefusedError(Exception):
+    """The library cannot have done this to such a table."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What is done to a table, drawn once: it can be done again, and before or behind others.
+
+    Attributes:
+        does: given arguments of a write.
+        makes: what becomes of what the table was.
+    """
+
+    does: Callable[..., object]
+    makes: Callable[[Past], Past]
+
+
+def writing(does: Callable[..., object], makes: Callable[[Rows], Rows], columns: Columns | None = None) -> Operation:
+    """A commit."""
+
+    def made(past: Past) -> Past:
+        last = past[-1]
+        return (*past, Stand(makes(dict(last.rows)), last.columns if columns is None else columns))
+
+    return Operation(does, made)
+
+
+def serving(does: Callable[..., object]) -> Operation:
+    """What changes no row, and has no more arguments than its options."""
+    return Operation(lambda options, **_: does(options=options), lambda past: past)
+
+
+@dataclass
+class Life:
+    """A table, and what it was behind each commit.
+
+    Attributes:
+        given: arguments of every write.
     """
 
     table: LakeTable
@@ -68,43 +118,55 @@ class Life:
     is_global: bool
     has_ordering: bool
     options: dict[str, str]
-    columns: Columns
+    past: Past
     clock: int = 0
-    rows: Rows = field(default_factory=dict)
-    states: dict[str, tuple[Rows, Columns]] = field(default_factory=dict)
+    given: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> Rows:
+        return self.past[-1].rows
+
+    @property
+    def columns(self) -> Columns:
+        return self.past[-1].columns
+
+    @property
+    def states(self) -> dict[str, Stand]:
+        return {one.instant: one for one in self.past if one.instant is not None}
 
     # --- rows -------------------------------------------------------------------------------------------------
 
     def key(self, row: Row) -> Key:
         return row["id"], "" if self.is_global else row["part"]
 
-    def drawn(self, most: int) -> list[Row]:
+    def drawn(self, most: int, columns: Columns | None = None) -> list[Row]:
         rows = []
         for number in self.dice.sample(range(40), self.dice.randint(1, most)):
             part = number % 3 if self.dice.random() < 0.7 or self.index == "INMEMORY" else self.dice.randrange(3)
             row = {"id": f"k{number:02d}", "part": f"p{part}", "ts": self.clock - self.dice.choice([0, 0, 1, 3])}
-            rows.append(row | {name: self.dice.choice(VALUES[kind]) for name, kind in self.columns.items()})
+            values = self.columns if columns is None else columns
+            rows.append(row | {name: self.dice.choice(VALUES[kind]) for name, kind in values.items()})
         return rows
 
-    def batch(self, rows: list[Row]) -> pa.Table:
-        return pa.Table.from_pylist(rows, schema=pa.schema([*BASE.items(), *self.columns.items()]))
+    def batch(self, rows: list[Row], columns: Columns | None = None) -> pa.Table:
+        values = self.columns if columns is None else columns
+        return pa.Table.from_pylist(rows, schema=pa.schema([*BASE.items(), *values.items()]))
 
-    def put(self, rows: list[Row]) -> pa.Table:
-        for row in rows:
-            old = self.rows.get(self.key(row))
-            if old is None or not self.has_ordering or row["ts"] >= old["ts"]:
-                self.rows[self.key(row)] = row
-        return self.batch(rows)
+    def put(self, new: list[Row]) -> Callable[[Rows], Rows]:
+        def wins(row: Row, old: Row | None) -> bool:
+            return old is None or not self.has_ordering or row["ts"] >= old["ts"]
+
+        return lambda rows: rows | {self.key(row): row for row in new if wins(row, rows.get(self.key(row)))}
 
     def condition(self) -> tuple[str, Callable[[Row], bool]]:
         row = self.dice.choice(list(self.rows.values()))
-        number, part = self.dice.randrange(40), row["part"]
+        number, part, clock = self.dice.randrange(40), row["part"], self.clock
         return self.dice.choice(
             [
                 (f"id >= 'k{number:02d}'", lambda row: row["id"] >= f"k{number:02d}"),
                 (
-                    f"part = '{part}' AND ts < {self.clock - 2}",
-                    lambda row: row["part"] == part and row["ts"] < self.clock - 2,
+                    f"part = '{part}' AND ts < {clock - 2}",
+                    lambda row: row["part"] == part and row["ts"] < clock - 2,
                 ),
                 (
                     f"id IN ('{row['id']}', 'k01') OR part != '{part}'",
@@ -115,111 +177,163 @@ class Life:
 
     # --- operations -------------------------------------------------------------------------------------------
 
-    def upsert(self) -> None:
-        self.table.upsert(self.put(self.drawn(12)), options=self.options)
+    def upsert(self) -> Operation:
+        rows = self.drawn(12)
+        batch = self.batch(rows)
+        return writing(lambda **given: self.table.upsert(batch, **given), self.put(rows))
 
-    def upsert_twice(self) -> None:
-        batch = self.put(self.drawn(4))
-        for is_noop in (False, True):
-            assert self.table.upsert(batch, options=self.options, batch_id=f"b{self.clock}").noop is is_noop
+    def upsert_twice(self) -> Operation:
+        rows = self.drawn(4)
+        batch, batch_id = self.batch(rows), f"b{self.clock}"
 
-    def insert(self) -> None:
-        rows = [row for row in self.drawn(8) if self.key(row) not in self.rows]
-        self.table.insert(self.put(rows), options=self.options)
+        def does(**given: Any) -> None:
+            for is_noop in (False, True):
+                assert self.table.upsert(batch, **given, batch_id=batch_id).noop is is_noop
 
-    def delete(self) -> None:
+        return writing(does, self.put(rows))
+
+    def insert(self) -> Operation:
+        new = [row for row in self.drawn(8) if self.key(row) not in self.rows]
+        batch = self.batch(new)
+
+        def makes(rows: Rows) -> Rows:
+            if any(self.key(row) in rows for row in new):
+                raise RefusedError
+            return self.put(new)(rows)
+
+        return writing(lambda **given: self.table.insert(batch, **given), makes)
+
+    def delete(self) -> Operation:
+        """By keys alone: nothing is newer."""
         gone = self.dice.sample(sorted(self.rows), min(len(self.rows), 4))
-        self.table.delete(self.batch([self.rows.pop(key) for key in gone]), options=self.options)
+        batch = self.batch([self.rows[key] for key in gone])
+        return writing(
+            lambda **given: self.table.delete(batch, **given),
+            lambda rows: {key: row for key, row in rows.items() if key not in gone},
+        )
 
-    def delete_where(self) -> None:
+    def delete_where(self) -> Operation:
         where, chooses = self.condition()
-        self.rows = {key: row for key, row in self.rows.items() if not chooses(row)}
-        self.table.delete(where=where, options=self.options)
+        return writing(
+            lambda **given: self.table.delete(where=where, **given),
+            lambda rows: {key: row for key, row in rows.items() if not chooses(row)},
+        )
 
-    def update(self) -> None:
+    def update(self) -> Operation:
         where, chooses = self.condition()
         name, kind = self.dice.choice(list(self.columns.items()))
         value = self.dice.choice(VALUES[kind])
-        self.rows = {key: row | {name: value} if chooses(row) else row for key, row in self.rows.items()}
-        self.table.update({name: pa.scalar(value, kind)}, where=where, options=self.options)
+        return writing(
+            lambda **given: self.table.update({name: pa.scalar(value, kind)}, where=where, **given),
+            lambda rows: {key: row | {name: value} if chooses(row) else row for key, row in rows.items()},
+        )
 
-    def overwrite(self) -> None:
-        rows = self.drawn(6)
-        parts = {row["part"] for row in rows}
-        if not self.is_global:
-            self.rows = {key: row for key, row in self.rows.items() if row["part"] not in parts}
-            self.table.insert_overwrite(self.put(rows), options=self.options)
-        else:
-            self.rows = {}
-            self.table.insert_overwrite_table(self.put(rows), options=self.options)
+    def overwrite(self) -> Operation:
+        new = self.drawn(6)
+        parts, batch = {row["part"] for row in new}, self.batch(new)
+        write = self.table.insert_overwrite_table if self.is_global else self.table.insert_overwrite
 
-    def grow(self) -> None:
+        def makes(rows: Rows) -> Rows:
+            kept = {key: row for key, row in rows.items() if not self.is_global and row["part"] not in parts}
+            return self.put(new)(kept)
+
+        return writing(lambda **given: write(batch, **given), makes)
+
+    def grow(self) -> Operation:
         """A column more, and a wider one; not for ever."""
-        if len(self.columns) < 9:
-            self.columns = {n: pa.int64() if kind == pa.int32() else kind for n, kind in self.columns.items()}
-            self.columns[f"c{self.clock}"] = self.dice.choice(list(VALUES))
-            self.table.upsert(self.put(self.drawn(5)), options=self.options, schema_mode="widen")
+        if len(self.columns) >= 9:
+            return serving(lambda **_: None)
+        columns = {n: pa.int64() if kind == pa.int32() else kind for n, kind in self.columns.items()}
+        columns[f"c{self.clock}"] = self.dice.choice(list(VALUES))
+        rows = self.drawn(5, columns)
+        batch = self.batch(rows, columns)
+        return writing(lambda **given: self.table.upsert(batch, **given, schema_mode="widen"), self.put(rows), columns)
 
-    def cluster(self) -> None:
+    def cluster(self) -> Operation:
         sort = self.dice.choice(["none", "key", "columns", "zorder"])
         columns = ["part", "ts"] if sort in {"columns", "zorder"} else None
-        kept = {name: value for name, value in self.options.items() if "small" not in name}  # else no file is small
-        self.table.cluster(sort=sort, columns=columns, options=kept, progress=False)
 
-    def rescale(self) -> None:
-        if self.index == "BUCKET":
-            self.table.rescale(self.dice.randint(1, 4), progress=False)
+        def does(options: Mapping[str, str]) -> None:
+            kept = {name: value for name, value in options.items() if "small" not in name}  # else no file is small
+            self.table.cluster(sort=sort, columns=columns, options=kept, progress=False)
 
-    def restore(self) -> None:
+        return serving(does)
+
+    def rescale(self) -> Operation:
+        count = self.dice.randint(1, 4) if self.index == "BUCKET" else 0
+        return serving(lambda **given: count and self.table.rescale(count, progress=False, **given))
+
+    def restore(self) -> Operation:
         instant = self.dice.choice(sorted(self.states)[-4:])
-        self.table.restore(instant)
-        rows, columns = self.states[instant]
-        self.rows, self.columns = dict(rows), dict(columns)
-        self.states = {one: state for one, state in self.states.items() if one <= instant}
 
-    def savepoint(self) -> None:
-        self.table.savepoint_create()
+        def makes(past: Past) -> Past:
+            at = [one.instant for one in past]
+            if instant not in at:
+                raise RefusedError
+            return past[: at.index(instant) + 1]
 
-    def clean(self) -> None:
-        self.table.clean(self.dice.choice([1, 2, 4]))
+        return Operation(lambda options, **_: self.table.restore(instant, options=options), makes)
 
-    def archive(self) -> None:
-        self.table.archive()
+    def savepoint(self) -> Operation:
+        return serving(self.table.savepoint_create)
 
-    def maintain(self) -> None:
-        self.table.maintain()
+    def clean(self) -> Operation:
+        count = self.dice.choice([1, 2, 4])
+        return serving(lambda **given: self.table.clean(count, **given))
 
-    def rebuild_metadata(self) -> None:
-        if self.index != "RECORD_INDEX":
-            (self.table.metadata_drop if self.dice.random() < 0.4 else self.table.metadata_build)()
+    def archive(self) -> Operation:
+        return serving(self.table.archive)
+
+    def maintain(self) -> Operation:
+        return serving(self.table.maintain)
+
+    def rebuild_metadata(self) -> Operation:
+        if self.index == "RECORD_INDEX":
+            return serving(lambda **_: None)
+        return serving(self.table.metadata_drop if self.dice.random() < 0.4 else self.table.metadata_build)
 
     # --- what must hold -----------------------------------------------------------------------------------------
 
     def live(self, steps: int) -> None:
+        self.step(self.upsert)
+        self.check()
+        for self.clock in range(1, steps):
+            if self.step(self.chosen()):
+                self.check()
+        for instant, stand in self.states.items():
+            self.check_state(instant, stand.rows)
+        report = self.table.check(deep=True)
+        assert report.ok, report.violations
+        if self.table.metadata_status().partitions:
+            assert self.table.metadata_verify().ok
+
+    def chosen(self) -> Callable[[], Operation]:
         weights = {self.upsert: 8, self.cluster: 4, self.update: 3, self.delete: 2}
         others = (
             *(self.upsert_twice, self.insert, self.delete_where, self.overwrite, self.grow, self.rescale, self.restore),
             *(self.savepoint, self.clean, self.archive, self.maintain, self.rebuild_metadata),
         )
         weights |= dict.fromkeys(others, 1)
-        self.upsert()
-        self.check()
-        for self.clock in range(1, steps):
-            operation = self.dice.choices(list(weights), list(weights.values()))[0]
-            before = dict(self.rows), dict(self.columns)
-            if not self.rows and operation in {self.delete_where, self.update}:
-                continue
-            try:
-                operation()
-            except (UsageError, TableUnsupportedError, MetadataTableError):  # such as a restore behind a savepoint
-                self.rows, self.columns = before
-            self.check()
-        for instant, (rows, _) in self.states.items():
-            self.check_state(instant, rows)
-        report = self.table.check(deep=True)
-        assert report.ok, report.violations
-        if self.table.metadata_status().partitions:
-            assert self.table.metadata_verify().ok
+        return self.dice.choices(list(weights), list(weights.values()))[0]
+
+    def step(self, drawn: Callable[[], Operation]) -> bool:
+        """Do something; nothing, where a condition would have no row to be drawn of."""
+        if not self.rows and drawn in {self.delete_where, self.update}:
+            return False
+        operation, past = drawn(), self.past
+        with suppress(UsageError, TableUnsupportedError, MetadataTableError):  # such as a restore behind a savepoint
+            operation.does(**self.given, options=self.options)
+            past = operation.makes(past)
+        self.past = past
+        return True
+
+    def look_back(self) -> None:
+        """Learn which commit the newest is."""
+        writes = [line.instant for line in self.table.history() if line.state == "completed" and line.operation]
+        last = self.past[-1]
+        known = tuple(one for one in self.past if one.instant is not None)
+        newest = max(writes, default=None)
+        self.past = (*known, replace(last, instant=None if newest in self.states else newest))
 
     def check(self) -> None:
         assert self.told(self.table.read(meta=False)) == self.told_rows(self.rows)
@@ -227,9 +341,7 @@ class Life:
             where, chooses = self.condition()
             chosen = {key: row for key, row in self.rows.items() if chooses(row)}
             assert self.told(self.table.scan(where=where).to_arrow()) == self.told_rows(chosen), where
-        writes = [line.instant for line in self.table.history() if line.state == "completed" and line.operation]
-        if writes:
-            self.states.setdefault(max(writes), (dict(self.rows), dict(self.columns)))
+        self.look_back()
         self.check_changes()
 
     def check_state(self, instant: str, rows: Rows) -> None:
@@ -246,7 +358,11 @@ class Life:
             changes = self.table.changes(since=first, until=last).to_arrow().to_pylist()
         except UsageError:
             return
-        rows = dict(self.states[first][0])
+        rows = self.changed(self.states[first].rows, changes)
+        assert self.told_rows(rows) == self.told_rows(self.states[last].rows), (first, last)
+
+    def changed(self, before: Rows, changes: list[Row]) -> Rows:
+        rows = dict(before)
         for change in changes:
             if change["_change_type"] in {"delete", "update_preimage"}:
                 del rows[self.key(change)]
@@ -254,7 +370,7 @@ class Life:
             if change["_change_type"] in {"insert", "update_postimage"}:
                 assert self.key(change) not in rows
                 rows[self.key(change)] = change
-        assert self.told_rows(rows) == self.told_rows(self.states[last][0]), (first, last)
+        return rows
 
     def told(self, found: pa.Table) -> list[str]:
         return self._told(found.to_pylist())
@@ -267,9 +383,9 @@ class Life:
         return sorted(repr([(name, row.get(name)) for name in (*BASE, *self.columns)]) for row in rows)
 
 
-def born(folder: Path, seed: int) -> Life:
+def born(place: Path | str, seed: int, index: str | None = None) -> Life:
     dice = random.Random(seed)
-    index = INDEXES[seed % len(INDEXES)]
+    index = index or INDEXES[seed % len(INDEXES)]
     moves, ordering = MOVES.get(index), dice.choice(["ts", "ts", None])
     is_global = moves is not None or index == "INMEMORY"
     columns = {f"v{number}": kind for number, kind in enumerate(dice.sample(list(VALUES), 3))}
@@ -280,7 +396,7 @@ def born(folder: Path, seed: int) -> Life:
         **({moves: "true"} if moves else {}),
     }
     table = create_table(
-        folder / "t",
+        place,
         pa.schema([*BASE.items(), *columns.items()]),
         key="id",
         partition="part",
@@ -290,9 +406,9 @@ def born(folder: Path, seed: int) -> Life:
         properties={"hoodie.bucket.index.num.buckets": "2"} if index == "BUCKET" else {},
         metadata=None if index == "RECORD_INDEX" or dice.random() < 0.5 else dice.random() < 0.5,
     )
-    return Life(table, dice, index, is_global, ordering is not None, options, columns)
+    return Life(table, dice, index, is_global, ordering is not None, options, (Stand({}, columns),))
 
 
 @pytest.mark.parametrize("seed", range(LIVES))
 def test_any_life_is_that_of_a_dictionary(tmp_path: Path, seed: int) -> None:
-    born(tmp_path, seed).live(STEPS)
+    born(tmp_path / "t", seed).live(STEPS)

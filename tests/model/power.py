@@ -294,7 +294,7 @@ def _prepared(machine: Callable[[], Machine], initial: dict[str, bytes]) -> Mach
     return made
 
 
-def pass_for_dead(store: DiskStorage) -> None:
+def pass_for_dead(store: MemoryStorage) -> None:
     """Make the processes that locks and attempts name look gone, as they are after a power cut: this one lives on."""
     objects = store.snapshot()
     for path, data in objects.items():
