@@ -18,7 +18,7 @@ from lakeindex.commit.write_session import AlreadyDone, WriteSession, begin_writ
 from lakeindex.conductor.open_for_write import open_and_retry, open_for_write, retry_on_conflict
 from lakeindex.errors import FencedError, InputError, UsageError, noted
 from lakeindex.files.file_system_view import Snapshot
-from lakeindex.model import BaseFile, Operation
+from lakeindex.model import BaseFile, IndexType, Operation
 from lakeindex.pipeline import SUMMARY_FILE, Stage, stages_for
 from lakeindex.run.checkpoints import (
     CheckpointError,
@@ -132,10 +132,20 @@ def _run_stage(stage: Stage, spec: RunSpec, runner: Runner) -> StageSummary | Ru
     def work(opened: BoundTable) -> StageSummary:
         if stage is Stage.STAGE_INPUT:
             return run_stage_input(spec, opened.facts, runner).summary
+        if _is_needed_no_more(stage, spec, opened):
+            return StageSummary(stage, 0.0, 0, 0, 0, 0, 0, 0)
         before = _checkpoints_before(stage, spec, opened, runner)
         return run_metered(spec, lambda: _look_up_stage(stage, spec, opened, before, runner)).summary
 
     return open_and_retry(spec.table_uri, spec.config, work)
+
+
+def _is_needed_no_more(stage: Stage, spec: RunSpec, opened: BoundTable) -> bool:
+    """Whether the table's index does without a stage that the one had by which the batch was staged."""
+    if stage in stages_for(opened.facts.index_type):
+        return False
+    staged = run_folder(spec).read_manifest(Stage.STAGE_INPUT)
+    return staged is not None and stage in stages_for(IndexType(staged.facts["index_type"]))
 
 
 def _run_merge_write(spec: RunSpec, runner: Runner) -> RunSummary:

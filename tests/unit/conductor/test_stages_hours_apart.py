@@ -55,6 +55,8 @@ def played(spec: RunSpec, before: Stage, meanwhile: Callable[[], object]) -> Run
         ("GLOBAL_SIMPLE", "BLOOM"),
         ("SIMPLE", "BLOOM"),
         ("SIMPLE", "BUCKET"),
+        ("BLOOM", "SIMPLE"),
+        ("GLOBAL_BLOOM", "BUCKET"),
     ],
 )
 @pytest.mark.parametrize("before", list(Stage)[1:])
