@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+import shutil
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from lakeindex.api.table import LakeTable
+from lakeindex.api.table import LakeTable, open_table
 from lakeindex.errors import HBaseTableError, HBaseUnavailableError, IndexNotBuiltError, StorageError
 from lakeindex.index.hbase import hbase_store as hbase
 from lakeindex.index.hbase.hbase_store import HBaseStore, RowWriter
@@ -303,6 +304,18 @@ def test_two_tables_do_not_share_one_hbase_table(bench: Bench) -> None:
     bench.table("one").upsert(batch_of(FIRST), options=bench.options())
     with pytest.raises(HBaseTableError, match="holds the index of"):
         bench.table("two").upsert(batch_of(FIRST), options=bench.options())
+
+
+def test_a_copy_of_a_table_leaves_its_hbase_table_alone(bench: Bench, tmp_path: Path) -> None:
+    table = bench.table("one")
+    table.upsert(batch_of(FIRST), options=bench.options())
+    held = bench.held()
+    shutil.copytree(table.uri.removeprefix("file://"), tmp_path / "copy")
+    copy = open_table(tmp_path / "copy")
+    for write in (copy.upsert, copy.insert_overwrite_table):
+        with pytest.raises(IndexNotBuiltError, match="holds that of"):
+            write(batch_of(FIRST), options=bench.options())
+    assert bench.held() == held
 
 
 def test_drop_removes_all_rows_and_a_look_up_asks_for_a_build(bench: Bench) -> None:

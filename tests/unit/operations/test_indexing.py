@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeindex.api.table import LakeTable
+from lakeindex.api.table import LakeTable, open_table
 from lakeindex.errors import IndexDamagedError, IndexNotBuiltError, InvariantError, OptionError, WriteConflictError
 from lakeindex.index.locations.change_log import ChangeLog, CoveredFile, Delta
 from lakeindex.index.locations.stored_index import DELTA_SCHEMA, Change
@@ -25,7 +26,7 @@ from tests.builders import Oracle, Row, batch_of, content_of, make_table, rows_o
 from tests.cli_support import lakeindex, validate
 from tests.golden import table_of
 from tests.model.harness import Operation, fail_every_call
-from tests.stored_indexes import bound_to, clustered, unseen
+from tests.stored_indexes import bound_to, clustered, runner_of, unseen
 
 STORED = ["RECORD_INDEX", "RECORD_LEVEL_INDEX"]
 UNSTORED = {"RECORD_INDEX": "GLOBAL_BLOOM", "RECORD_LEVEL_INDEX": "BLOOM"}
@@ -165,6 +166,36 @@ def test_never_built_or_dropped_refuses_and_says_how_to_build_it(tmp_path: Path,
         with pytest.raises(IndexNotBuiltError, match="not built"):
             table.upsert(batch_of([Row("a", "x", 3, "2")]))
         assert not table.index_drop().was_built
+
+
+@pytest.mark.parametrize("index", ["STATE", "RECORD_INDEX"])
+def test_a_copy_of_a_table_and_the_table_have_an_index_each(tmp_path: Path, index: str):
+    """A backup that is tried out, for example. A state is named by its place, and has to be built for the copy."""
+    runner = runner_of(index)
+    table = table_with(tmp_path / "t", index, [])
+    table.upsert(batch_of(FIRST), runner=runner)
+    shutil.copytree(tmp_path / "t", tmp_path / "copy")
+    copy = open_table(tmp_path / "copy")
+    if index == "STATE":
+        for write in (copy.upsert, copy.delete, copy.insert_overwrite_table):
+            with pytest.raises(IndexNotBuiltError, match="holds that of"):
+                write(batch_of([Row("a", "y", 2, "moved")]), runner=runner)
+        copy.index_build(runner=runner)
+    oracle = Oracle(is_global=True)
+    oracle.apply(FIRST)
+    for number in (2, 3):
+        copy.upsert(
+            batch_of([Row(f"theirs{number}", "x", 1, "c"), Row("b", "x", 2, None, deleted=True)]), runner=runner
+        )
+        rows = [Row(key, "x", number, "n") for key in ("m", "b", f"n{number}")]
+        oracle.apply(rows)
+        table.upsert(batch_of(rows), runner=runner)
+    assert content_of(table) == oracle.content()
+    assert table.check().ok
+    assert copy.check().ok
+    if index == "STATE":
+        copy.index_drop(runner=runner)
+        assert table.upsert(batch_of([Row("n3", "x", 9, "n")]), runner=runner).updates == 1
 
 
 def test_build_of_a_global_index_over_doubled_keys_changes_nothing(tmp_path: Path):

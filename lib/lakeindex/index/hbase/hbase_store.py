@@ -39,6 +39,7 @@ from lakeindex.index.locations.stored_index import Change, Found, StoredIndex
 from lakeindex.model import Group, IndexSpec
 from lakeindex.options.types import WriteConfig
 from lakeindex.showing.json_values import json_of
+from lakeindex.storage.paths import with_one_scheme
 
 NEVER: Final = "9" * 17
 """``commit_ts`` of a row whose key may be anywhere: an instant that is never completed,
@@ -282,6 +283,8 @@ class HBaseStore:
 
     def generation(self) -> str | None:
         marker, named = self._marker.read(), self._context.view.generation
+        if marker is not None and with_one_scheme(marker.table) != with_one_scheme(self._context.storage.uri):
+            return f"that of {marker.table}"  # this may be a copy of it
         return named if marker is not None and named in marker.generations else None
 
     # --- look-up -----------------------------------------------------------------------------------------------

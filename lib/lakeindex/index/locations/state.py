@@ -39,7 +39,7 @@ from lakeindex.model import Group, IndexSpec
 from lakeindex.options.types import WriteConfig
 from lakeindex.showing.json_values import json_of
 from lakeindex.storage import is_local_disk, open_storage
-from lakeindex.storage.paths import plain
+from lakeindex.storage.paths import plain, with_one_scheme
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.timeline import records
 
@@ -70,7 +70,11 @@ _ENTRY_SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """``state.json``."""
+    """``state.json``.
+
+    Attributes:
+        table: where the table is that the state is of: a copy of it has this record, too. Older releases did not say.
+    """
 
     generation: str
     folder: str
@@ -82,6 +86,7 @@ class _Record:
     feeds: int
     batch: int
     applied: tuple[str, ...]
+    table: str = ""
 
     @property
     def settings(self) -> StateSettings:
@@ -117,9 +122,10 @@ class StateStore:
 
     def generation(self) -> str | None:
         """The generation in force, if its state is still there and not older than it was."""
+        found = self._stored()
         record = self._record()
         if record is None:
-            return None
+            return None if found is None else f"that of {found.table}"
         batch = self._engine(record).last_batch()
         return record.generation if batch is not None and batch >= record.batch else None
 
@@ -149,7 +155,7 @@ class StateStore:
             name = one.path.rpartition("/")[2]
             if name.startswith(_PREFIX) and name != f"{_PREFIX}{keep}.json":
                 found = self._load(one.path)
-                if found is not None:
+                if found is not None and self._is_ours(found):
                     self._engine(found).remove()
                 self._storage.delete(one.path)
 
@@ -301,7 +307,8 @@ class StateStore:
         root = config.of(StateOptions).folder or _local_folder(self._storage.uri, self._context.view.folder)
         ttl = float(self._context.spec.option(TTL_OPTION))
         folder = f"{root.rstrip('/')}/{generation}"
-        return _Record(generation, folder, config.of(StateOptions).partitions, ttl, buckets, 0, 0, 0, -1, ())
+        table = with_one_scheme(self._storage.uri)
+        return _Record(generation, folder, config.of(StateOptions).partitions, ttl, buckets, 0, 0, 0, -1, (), table)
 
     def _buckets(self) -> int:
         """Lists that keys are spread over: about 2,000 keys each by the rows of the table now."""
@@ -312,8 +319,16 @@ class StateStore:
         return f"{self._context.view.folder}/{_PREFIX}{generation}.json"
 
     def _record(self) -> _Record | None:
+        found = self._stored()
+        return found if found is not None and self._is_ours(found) else None
+
+    def _stored(self) -> _Record | None:
         generation = self._context.view.generation
         return None if generation is None else self._load(self._path(generation))
+
+    def _is_ours(self, record: _Record) -> bool:
+        """Whether it is of this table, and not of the one that this is a copy of, which goes on with its state."""
+        return record.table in ("", with_one_scheme(self._storage.uri))
 
     def _load(self, path: str) -> _Record | None:
         found = records.load(self._storage, path)
