@@ -16,6 +16,7 @@ from lakeindex.commit.ledger import counts
 from lakeindex.errors import FencedError, UsageError
 from lakeindex.format.instants import comparable
 from lakeindex.showing.json_values import json_of
+from lakeindex.storage.paths import names_of
 from lakeindex.storage.port import Storage
 from lakeindex.timeline import records
 from lakeindex.timeline.timeline import Timeline
@@ -72,23 +73,24 @@ class Applied:
 
 def applied(storage: Storage, timeline: Timeline, source: str) -> Applied | None:
     """How far a source is applied to a table; None: nothing of it is."""
-    for instant, until in reversed(_marks(storage, source)):
+    for instant, until, _ in reversed(_marks(storage, source)):
         if instant == _BEFORE_ALL or counts(storage, timeline, instant):
             return Applied("" if instant == _BEFORE_ALL else instant, until)
     return None
 
 
-def _marks(storage: Storage, source: str) -> list[tuple[str, str]]:
-    """Instants and points of what was applied, whether it counts or not, in order."""
-    names = (one.path.rpartition("/")[2] for one in storage.list_folder(_folder(source)).objects)
-    marks = ((instant, until) for instant, _, until in (name.removesuffix(".json").partition("-") for name in names))
+def _marks(storage: Storage, source: str) -> list[tuple[str, str, str]]:
+    """Instants, points and paths of what was applied, whether it counts or not, in order."""
+    paths = [one.path for name in names_of(source) for one in storage.list_folder(_folder(name)).objects]
+    names = ((*path.rpartition("/")[2].removesuffix(".json").partition("-"), path) for path in paths)
+    marks = ((instant, until, path) for instant, _, until, path in names)
     return sorted(marks, key=lambda one: (comparable(one[0]), comparable(one[1])))
 
 
 def _began(storage: Storage, feed: Feed) -> str | None:
     """Where the first feed of a source began, if none counts any more; where this one begins, if there was none."""
     marks = _marks(storage, feed.source)
-    found = records.load(storage, _path(feed.source, *marks[0])) if marks else None
+    found = records.load(storage, marks[0][2]) if marks else None
     return found["since"] if found else feed.since
 
 
@@ -142,12 +144,8 @@ def check_still_follows(storage: Storage, timeline: Timeline, feed: Feed) -> Non
 
 def mark_applied(storage: Storage, feed: Feed, instant: str) -> None:
     """Say that with an instant the feed is applied; it counts when that is completed."""
-    path = _path(feed.source, instant or _BEFORE_ALL, feed.until)
+    path = f"{_folder(feed.source)}/{instant or _BEFORE_ALL}-{feed.until}.json"
     records.settle_record(storage, path, records.encode(json_of(feed)))
-
-
-def _path(source: str, instant: str, until: str) -> str:
-    return f"{_folder(source)}/{instant}-{until}.json"
 
 
 def _folder(source: str) -> str:

@@ -177,6 +177,13 @@ def with_one_scheme(uri: str) -> str:
     return f"s3://{rest}" if separator and scheme in _ALSO_S3 else uri
 
 
+def names_of(uri: str) -> tuple[str, ...]:
+    """A path or URL, and what else its store is called."""
+    scheme, separator, rest = uri.partition("://")
+    other = {"s3": "s3a", "s3a": "s3"}.get(scheme)
+    return (uri, f"{other}://{rest}") if separator and other else (uri,)
+
+
 def join(folder: str, name: str) -> str:
     """``folder/name``, or the name alone in the root."""
     return f"{folder}/{name}" if folder else name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from pyarrow import feather
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import FencedError, InputError, SchemaMismatchError, UsageError
 from lakeindex.operations.changes import marked
+from lakeindex.run.feeds import FEED_KEY
 from tests.builders import Row, batch_of, content_of, make_table
 from tests.meanwhile import OVERTAKES, Meanwhile
 
@@ -180,6 +182,27 @@ def test_what_was_taken_back_in_the_source_is_not_there_because_more_was_applied
     assert rows(dst) == rows(src)
     upsert(src, Row("e", "y", 3, "3"))
     dst.apply(src.changes(since=dst.applied_until(src.uri)))
+    assert rows(dst) == rows(src)
+
+
+def test_a_store_that_has_several_names_is_one_source(tmp_path: Path) -> None:
+    """A feed by Hadoop's name of the bucket goes on where one by the other name ended."""
+    src, dst = pair(tmp_path)
+    feeds: list[pa.Table] = []
+    for number, scheme in enumerate(("s3a", "s3", "s3a")):
+        upsert(src, Row(f"n{number}", "x", number, "n"))
+        feed = src.changes(since=src.history()[1].instant if number else None).to_arrow()
+        said = json.loads(feed.schema.metadata[FEED_KEY])
+        text = json.dumps({**said, "source": f"{scheme}://bucket/src"})
+        feeds.append(feed.replace_schema_metadata({FEED_KEY: text}))
+    dst.apply(feeds[0])
+    with pytest.raises(UsageError, match="leaves out"):
+        dst.apply(feeds[2])
+    dst.apply(feeds[1])
+    assert {dst.applied_until(f"{scheme}://bucket/src") for scheme in ("s3", "s3a")} == {
+        json.loads(feeds[1].schema.metadata[FEED_KEY])["until"]
+    }
+    dst.apply(feeds[2])
     assert rows(dst) == rows(src)
 
 
