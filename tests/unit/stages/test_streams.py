@@ -174,6 +174,8 @@ def test_a_stream_that_fails_publishes_nothing(tmp_path: Path) -> None:
 
 def wide(count: int, gone: list[int]) -> Iterator[pa.RecordBatch]:
     """4 MiB a batch, and what Arrow holds at each of them."""
+    gc.collect()
+    gc.freeze()  # else each of those below looks at all that the tests before this one loaded
     base = pa.total_allocated_bytes()
     for n in range(count):
         rows = 512
