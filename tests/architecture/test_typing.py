@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,18 +41,37 @@ lakeindex.open_table(3)
 """
 
 
-def checked(path: Path, text: str) -> list[str]:
-    path.write_text(text)
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", "pyproject.toml", str(path)]
+ONLY_OURS = """\
+[mypy]
+strict = True
+mypy_path = lib
+explicit_package_bases = True
+follow_imports = skip
+
+[mypy-lakeindex.*]
+follow_imports = silent
+"""
+"""What other libraries say of types, of which the samples ask nothing, takes mypy four times as long as the rest."""
+
+
+def checked(folder: Path, **texts: str) -> dict[str, set[int]]:
+    """The lines of each module with which a user's mypy finds fault, by its name."""
+    config = folder / "mypy.ini"
+    config.write_text(ONLY_OURS)
+    paths = [folder / f"{name}.py" for name in texts]
+    for path, text in zip(paths, texts.values(), strict=True):
+        path.write_text(text)
+    cache = ["--cache-dir", os.devnull]
+    command = [sys.executable, "-m", "mypy", "--config-file", str(config), *cache, *map(str, paths)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    return [line for line in done.stdout.splitlines() if str(path.name) in line and ": error:" in line]
+    assert (done.returncode, done.stderr) in [(0, ""), (1, "")]
+    found = re.findall(r"(\w+)\.py:(\d+): error:", done.stdout)
+    return {name: {int(line) for of, line in found if of == name} for name in texts}
 
 
 def test_a_sample(tmp_path: Path):
     assert (ROOT / "lib" / "lakeindex" / "py.typed").is_file()
-    assert checked(tmp_path / "right.py", RIGHT) == []
-    wrong = checked(tmp_path / "wrong.py", WRONG)
-    assert sorted({int(line.split(":")[1]) for line in wrong}) == [4, 5, 6, 7]
+    assert checked(tmp_path, right=RIGHT, wrong=WRONG) == {"right": set(), "wrong": {4, 5, 6, 7}}
 
 
 def test_signatures_have_names_and_types():
