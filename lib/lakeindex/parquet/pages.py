@@ -118,6 +118,9 @@ class ChunkWalk:
 _DECODING: Final = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
 """What decoding damaged pages ends with: they may claim any size."""
 
+_FEW_BYTES: Final = 256 * 1024
+"""Decoded at once: to wake Arrow's threads for them takes as long as to decode them."""
+
 
 def open_pages(source: pa.NativeFile | BinaryIO, **how: Any) -> pq.ParquetFile:
     """A base file to be decoded.
@@ -147,13 +150,15 @@ def read_groups(
     """
     names = None if columns is None else list(columns)
     try:
+        about = [file.metadata.row_group(group) for group in groups]
+        use_threads = use_threads and sum(one.total_byte_size for one in about) > _FEW_BYTES
         rows = file.read_row_groups(list(groups), columns=names, use_threads=use_threads)
     except _DECODING as error:
         blamed = _blamed(file, groups, names)
         if blamed is None and isinstance(error, MemoryError):
             raise MemoryError(_said(error)) from error  # not Arrow's: that counts as a file that cannot be read
         raise blamed or DamagedPagesError(_said(error)) from error
-    expected = sum(file.metadata.row_group(group).num_rows for group in groups)
+    expected = sum(one.num_rows for one in about)
     if rows.num_rows != expected and (names is None or names):
         raise _blamed(file, groups, names) or DamagedPagesError(f"{rows.num_rows} rows came of {expected}")
     return rows
