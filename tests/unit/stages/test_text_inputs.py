@@ -77,6 +77,9 @@ NUMBERS: tuple[tuple[pa.DataType, str, Any], ...] = (
     (pa.timestamp("us"), "-1.5", dt.datetime(1969, 12, 31, 23, 59, 59, 998500)),  # noqa: DTZ001 - a local one
     (pa.timestamp("us"), "1e30", BAD),
     (pa.string(), "5", BAD),
+    (pa.string(), r'"\ud83d\ude00 \u00e9"', "\U0001f600 é"),
+    (pa.string(), r'"cut \ud83d"', BAD),
+    (pa.list_(pa.string()), r'["\ude00"]', BAD),
     (pa.string(), "true", BAD),
     (pa.string(), "[]", BAD),
     (pa.binary(), "5", BAD),
@@ -124,6 +127,15 @@ def test_csv_takes_every_text(tmp_path: Path) -> None:
         path.write_text("v,w\n" + "".join(f"{line},1\n" for line in lines), encoding="utf-8")
         (piece,) = pieces_of(path, pa.schema([("v", kind)]))
         assert piece["v"].to_pylist() == [None if value is BAD else value for _, value in cases], kind
+
+
+@pytest.mark.parametrize(
+    ("line", "said"), [(r'{"v": "a", "n\ud83d": 1}', "is no text"), (r'{"v": "a", "n": "\ud83d"}', "surrogates")]
+)
+def test_a_half_of_a_character_in_what_is_no_value_of_a_column_is_told(tmp_path: Path, line: str, said: str) -> None:
+    (tmp_path / "b.json").write_text(line)
+    with pytest.raises(InputError, match=said):
+        pieces_of(tmp_path / "b.json", pa.schema([("v", pa.string())]))
 
 
 WORDS = ["NA", "null", "NULL", "NaN", "nan", "N/A", "n/a", "#N/A", "None", "-", "\\N"]

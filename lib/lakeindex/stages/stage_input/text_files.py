@@ -129,6 +129,7 @@ def values_of_json(given: Sequence[Any], kind: pa.DataType) -> tuple[pa.Array, B
 def shown(value: Any) -> str:
     """A value of JSON as it is written, if it is not long."""
     text = value if isinstance(value, Number) else json.dumps(_with_numbers(value), ensure_ascii=False)
+    text = text.encode(errors="backslashreplace").decode()
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
@@ -140,11 +141,21 @@ def _text_of(value: Any, kind: pa.DataType, row: int, bad: Bad) -> str | None:
         found = _text_of_number(value, kind)
     elif isinstance(value, bool):
         found = str(value).lower() if pa.types.is_boolean(kind) else None
-    elif isinstance(value, str):
+    elif isinstance(value, str) and _is_whole(value):
         found = value
     if found is None:
         bad[row] = shown(value)
     return found
+
+
+def _is_whole(text: str) -> bool:
+    """Whether a text has no half of a character, as one has that was cut by UTF-16's units."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return False
+    return True
 
 
 def _text_of_number(value: Number, kind: pa.DataType) -> str | None:
@@ -232,7 +243,10 @@ def inferred(given: Sequence[Any]) -> pa.Array:
     Raises:
         ArrowInvalid: they have no one type.
     """
-    values = pa.array([_with_numbers(value) for value in given])
+    try:
+        values = pa.array([_with_numbers(value) for value in given])
+    except UnicodeEncodeError as error:
+        raise pa.ArrowInvalid(str(error)) from None
     if pa.types.is_string(values.type):
         for unit in ("s", "ns"):
             try:
@@ -521,6 +535,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is there twice")
+    if not _is_whole("".join(found)):
+        raise ValueError(f"{next(name for name in found if not _is_whole(name))!r} is no text")
     return found
 
 
