@@ -235,7 +235,7 @@ class Trial:
         if isinstance(self.first, Reader):
             self.first.asks()
         else:
-            self.attempt(self.first, "a", {} if self.mode == "beside" else ALONE)
+            self.attempt(self.first, "first", {} if self.mode == "beside" else ALONE)
         self.store.restore({})
         self.runs.restore({})
         return calls
@@ -269,7 +269,7 @@ class Trial:
             nonlocal is_between
             _, other = todo.pop(0)
             is_between = True
-            error = self.attempt(other, f"b{len(todo)}", BESIDE)
+            error = self.attempt(other, f"other {len(todo)}", BESIDE)
             is_between = False
             assert error is None or isinstance(error, (ConflictError, *REFUSALS)), self.said
             if error is None:
@@ -291,11 +291,11 @@ class Trial:
 
     def beside(self, first: Operation, others: list[Operation], calls: list[Call]) -> None:
         done, rest = self.overtaken(others, calls)
-        error = self.attempt(first, "a", {})
+        error = self.attempt(first, "first", {})
         self.store.hook = None
         if error is not None:
             assert isinstance(error, (ConflictError, *REFUSALS)), self.said
-            again = self.attempt(first, "a", {})
+            again = self.attempt(first, "first", {})
             assert isinstance(again, REFUSALS) or (again is None and error.transient), self.said
             error = again
         rest()
@@ -320,7 +320,7 @@ class Trial:
         self.runs.hook = end if self.mode == "kill" else None
         error: BaseException | None
         try:
-            error = self.attempt(first, "a", ALONE)
+            error = self.attempt(first, "first", ALONE)
         except KilledError as killed:
             error = killed
         self.store.hook = self.runs.hook = None
@@ -328,11 +328,11 @@ class Trial:
         pass_for_dead(self.store)
         done = []
         for n, other in enumerate(others):
-            refused = self.attempt(other, f"b{n}", ALONE)
+            refused = self.attempt(other, f"other {n}", ALONE)
             assert refused is None or isinstance(refused, REFUSALS), self.said
             if refused is None:
                 done.append(other)
-        again = None if error is None else self.attempt(first, "a", ALONE)
+        again = None if error is None else self.attempt(first, "first", ALONE)
         assert again is None or isinstance(again, REFUSALS), self.said
         without = [] if again is None else self.orders(done, None)
         self.check([*self.orders(done, first), *without])

@@ -31,7 +31,6 @@ from lakeindex.files.footer_cache import rows_by_footer
 from lakeindex.files.key_columns import StoredColumns, read_record_keys
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
 from lakeindex.format.file_names import parse_base_file, parse_base_path
-from lakeindex.format.instants import comparable
 from lakeindex.metadata.metadata_changes import KeyRun, PartitionChange, is_partitioned
 from lakeindex.metadata.metadata_keys import group_numbers
 from lakeindex.metadata.metadata_records import Record
@@ -112,18 +111,23 @@ def returned_keys(storage: Storage, before: Snapshot, paths: Iterable[str], *, e
     """
     wanted = frozenset(paths)
     there = base_files_in(storage, {path.rpartition("/")[0] for path in wanted})
-    slices = sorted((file for file in there if file.path in wanted), key=lambda one: comparable(one.instant_time))
-    listed = {(file.partition_path, file.file_id): file for file in slices}.values()  # of each group the newest counts
+    slices: dict[tuple[str, str], list[BaseFile]] = defaultdict(list)
+    for one in there:
+        if one.path in wanted:
+            slices[one.partition_path, one.file_id].append(one)
     live = {(file.partition_path, file.file_id): file for file in before.base_files_all()}
 
-    def find(file: BaseFile) -> MovedKeys:
-        new, previous = read_record_keys(storage, file), live.get((file.partition_path, file.file_id))
+    def find(files: Sequence[BaseFile]) -> MovedKeys:
+        keys = [read_record_keys(storage, one) for one in files]
+        new, previous = pc.unique(pa.concat_arrays(keys)), live.get((files[0].partition_path, files[0].file_id))
         if previous is None:
-            return MovedKeys(file, gone=new)
-        old = read_record_keys(storage, previous)
-        return MovedKeys(previous, put=_without(old, new), gone=_without(new, old))
+            return MovedKeys(files[0], gone=new)
+        stayed = old = read_record_keys(storage, previous)
+        for one in keys:
+            stayed = stayed.filter(pc.is_in(stayed, one))
+        return MovedKeys(previous, put=_without(old, stayed), gone=_without(new, old))
 
-    undone = in_parallel(storage.uri, find, listed)
+    undone = in_parallel(storage.uri, find, slices.values())
     if not everywhere:
         return undone
     gone = [replace(one, put=_NO_KEYS) for one in undone]

@@ -60,3 +60,17 @@ def test_the_metadata_table_says_what_is_so_whatever_of_it_was_made_after_the_co
         if said != there or not verified.ok:
             wrong[version, built, change] = (verified.counts, said - there, there - said)
     assert not wrong
+
+
+def test_no_key_stays_that_came_and_went_in_commits_that_are_taken_back_together(tmp_path: Path) -> None:
+    """A compaction has taken in that they came; and a key that was elsewhere meanwhile is where it is."""
+    options = {"hoodie.simple.index.update.partition.path": "true"}
+    table = begun(tmp_path / "t", "9", "all")
+    build(table, EVERY)
+    kept = table.upsert(batch_of([Row("a", "x", 2, "2")]), options=options).instant
+    compacted = {"hoodie.metadata.compact.max.delta.commits": "1"}
+    table.upsert(batch_of([Row("n", "y", 3, "3"), Row("a", "y", 3, "3")]), options=options | compacted)
+    table.upsert(batch_of([Row("n", "y", 4, "", deleted=True), Row("a", "x", 4, "4")]), options=options)
+    assert len(table.restore(kept).commits) == 2
+    assert table.metadata_verify().ok
+    assert table.get(["a", "n"]).missing == ("n",)
