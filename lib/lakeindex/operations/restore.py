@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
+from lakeindex.commit.recovery import maintaining
+from lakeindex.commit.services.clean import finish_cleans
 from lakeindex.commit.services.restore import Going, by_end, later_writes, plan_restore, restore_table
 from lakeindex.commit.services.savepoints import KeptCommit, create_savepoint, delete_savepoint, list_savepoints
 from lakeindex.commit.written_slices import read_commits, rows_of_files
-from lakeindex.errors import UsageError
+from lakeindex.errors import PendingInstantError, UsageError
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.format.instants import comparable, instant_time_of, iso_of_instant_time, previous_instant_time
 from lakeindex.model import Instant
@@ -252,7 +254,14 @@ def _writable(uri: str, config: WriteConfig | None) -> Table:
 def _restore(
     table: Table, to: str, config: WriteConfig | None, *, dry_run: bool, force: bool, shown: RestoreSummary | None
 ) -> RestoreSummary:
-    going = plan_restore(table, to)
+    try:
+        going = plan_restore(table, to)
+    except PendingInstantError:
+        if dry_run:
+            raise
+        with maintaining(table, f"restore to {to}", config, force=force, alone=True) as (context, lock):
+            finish_cleans(context, lock)  # what dead writers left is in nobody's way
+        going = plan_restore(table, to)
     planned = _planned(table, going)
     if dry_run:
         return planned

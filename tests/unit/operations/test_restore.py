@@ -19,9 +19,11 @@ from lakeindex.errors import LakeIndexError, TableCorruptError, TableUnsupported
 from lakeindex.format.instants import iso_of_instant_time, next_instant_time, previous_instant_time
 from lakeindex.operations import restore as restoring
 from lakeindex.operations.table_states import commit_points
+from lakeindex.storage.memory import Call
 from lakeindex.table.handle import Table
 from tests.builders import Row, batch_of, make_table, rows_of
 from tests.meanwhile import MemoryTable, writes_data
+from tests.model.power import pass_for_dead
 
 INDEXES = ("BLOOM", "GLOBAL_SIMPLE", "BUCKET", "RECORD_INDEX", "INMEMORY")
 FIRST = [Row(key, "xyz"[number % 3], 1, f"first {key}") for number, key in enumerate("abcdef")]
@@ -508,3 +510,28 @@ def test_a_savepoint_refuses_what_was_cleaned(tmp_path: Path) -> None:
         table.savepoint_create(first)
     with pytest.raises(TableUnsupportedError, match="cleaned away"):
         table.restore(first, dry_run=True)
+
+
+class KilledError(BaseException):
+    """A process ends."""
+
+
+@pytest.mark.parametrize("left", ["overwrite", "clean"])
+def test_what_a_dead_writer_left_is_not_in_the_way(left: str) -> None:
+    world = MemoryTable()
+    times = [str(world.upsert([Row("a", "x", version, str(version))]).instant) for version in range(4)]
+
+    def kill(call: Call) -> None:
+        if call.path.endswith(".parquet") and not call.path.startswith(".hoodie") and call.name in ("write", "delete"):
+            raise KilledError
+
+    world.store.hook = kill
+    with pytest.raises(KilledError):
+        world.table.clean(keep_commits=2) if left == "clean" else world.table.insert_overwrite_table(
+            batch_of([Row("b", "y", 1, "")])
+        )
+    world.store.hook = None
+    pass_for_dead(world.store)
+    assert [one.instant for one in world.table.restore(times[2]).commits] == [times[3]]
+    assert [row["v"] for row in world.table.read(meta=False).to_pylist()] == ["2"]
+    assert not world.timeline().pending
