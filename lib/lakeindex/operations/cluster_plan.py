@@ -10,6 +10,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -317,8 +318,15 @@ def _are_apart(ends: Sequence[Ends]) -> bool:
 
 
 def _overlap(ends: Sequence[Ends]) -> float:
-    """Candidates of a key, as the ends themselves tell."""
-    return candidates(ends, [value for one in ends if one is not None for value in one])
+    """Candidates of a key, as the ends themselves tell: of each range where most others overlap it, as only few of its
+    keys are near its own ends, which fewer ranges hold.
+    """
+    known = [one for one in ends if one is not None]
+    values = sorted(value for one in known for value in one)
+    lows, highs = sorted(low for low, _ in known), sorted(high for _, high in known)
+    held = np.array([bisect_right(lows, value) - bisect_left(highs, value) for value in values])
+    most = [int(held[bisect_left(values, low) : bisect_right(values, high)].max()) for low, high in known]
+    return len(ends) - len(known) + (sum(most) / len(most) if most else 0.0)
 
 
 def _arranged(order: RowOrder, snapshot: Snapshot, files: Sequence[BaseFile]) -> frozenset[BaseFile]:

@@ -26,7 +26,7 @@ from lakeindex.errors import (
 from lakeindex.index.bucket import bucket_of
 from lakeindex.model import BaseFile, InstantState
 from lakeindex.operations import rewrite_run
-from lakeindex.operations.cluster_plan import candidates, sized_files
+from lakeindex.operations.cluster_plan import _overlap, candidates, sized_files
 from lakeindex.operations.row_order import RowOrder, hilbert_axes, interleaved
 from lakeindex.options.clustering_options import UPDATES_OPTION, Curve
 from lakeindex.storage import open_storage
@@ -251,6 +251,17 @@ def test_maintenance_clusters_beyond_thresholds(tmp_path: Path) -> None:
     assert table.maintain(["cluster"], options=low).steps[0].counts["files"] == 6
     assert not table.maintain(["cluster"], options=low).steps[0].changed
     assert "cluster" not in [step.step for step in table.maintain().steps]
+
+
+def test_maintenance_counts_files_of_a_key_as_the_adviser_does(tmp_path: Path) -> None:
+    """Not at the ends of the ranges, where keys are that few files may hold."""
+    options = {"lakeindex.clustering.least.files": "9", "lakeindex.clustering.least.candidates": "3"}
+    table = table_of_parts(tmp_path, 4, 60, "x")
+    assert any("hold a key" in one for one in table.advise(batch_of(rows(0, 200, 2, "x")), options=options).warnings)
+    assert table.maintain(["cluster"], options=options).steps[0].counts["files"] == 4
+    assert _overlap([("a", "c"), ("d", "f"), ("g", "i"), None]) == 2
+    assert _overlap([("a", "m"), ("b", "n"), ("c", "o"), ("d", "p")]) == 4
+    assert _overlap([]) == 0
 
 
 def test_the_adviser_says_when_it_pays(tmp_path: Path) -> None:
