@@ -254,7 +254,8 @@ def _plan(table: Table, timeline: Timeline, request: ChangesRequest, source: str
             others = tuple(one for one in after.base_files_all() if one not in touched)
     given = pa.schema([*chosen, pa.field(CHANGE_TYPE, pa.string()), pa.field(COMMIT_INSTANT, pa.string())])
     if until is not None:
-        since = None if request.since is None else end_of(timeline, request.since)
+        since = request.since
+        since = None if since is None or _is_before_all(timeline, since) else end_of(timeline, since)
         given = given.with_metadata(Feed(source, since, end_of(timeline, until)).metadata)
     extra = [rows.field(COMMIT_TIME)] if COMMIT_TIME not in chosen.names else []
     return ChangesPlan(
@@ -267,6 +268,11 @@ def _plan(table: Table, timeline: Timeline, request: ChangesRequest, source: str
         across,
         others,
     )
+
+
+def _is_before_all(timeline: Timeline, since: str) -> bool:
+    """Whether nothing was ever done to the table at a time: who has rows of then has them of another of its name."""
+    return all(comparable(one.time) > comparable(since) for one in timeline.instants) and not timeline.archived.writes
 
 
 def _said_since(before: Timeline, after: Timeline) -> Sequence[CommitMetadata]:

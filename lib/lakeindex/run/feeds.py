@@ -124,7 +124,8 @@ def check_follows(storage: Storage, timeline: Timeline, feed: Feed) -> Applied |
         f"{at or 'the beginning'}: it {what}",
         culprit=feed.since or feed.source,
         hint=f"apply source.changes(since={at!r}), or at the command line `lakeindex apply TABLE --from "
-        f"{feed.source}`, which begins there; force=True (--force) applies it all the same",
+        f"{feed.source}`, which begins there; force=True (--force) applies it all the same. If that table was made "
+        "anew since, make this one anew, too",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -183,6 +184,24 @@ def test_what_was_taken_back_in_the_source_is_not_there_because_more_was_applied
     upsert(src, Row("e", "y", 3, "3"))
     dst.apply(src.changes(since=dst.applied_until(src.uri)))
     assert rows(dst) == rows(src)
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_a_source_that_was_made_anew_is_another_one(tmp_path: Path, version: str) -> None:
+    """Its feed since what was applied of the one before does not say that the rows of that are gone."""
+    src, dst = pair(tmp_path, hoodie__write__table__version=version)
+    upsert(src, *FIRST)
+    dst.apply(src.changes())
+    shutil.rmtree(tmp_path / "src")
+    src = make_table(tmp_path / "src", hoodie__write__table__version=version)
+    upsert(src, Row("new", "x", 1, "1"))
+    with pytest.raises(UsageError, match="has changes again") as no:
+        dst.apply(src.changes(since=dst.applied_until(src.uri)))
+    assert "anew" in str(no.value.hint)
+    for since in (None, "2020-01-01", "20200101000000000"):
+        copy = make_table(tmp_path / f"copy{since}")
+        copy.apply(src.changes(since=since))
+        assert rows(copy) == rows(src)
 
 
 def test_a_store_that_has_several_names_is_one_source(tmp_path: Path) -> None:
