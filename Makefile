@@ -71,8 +71,8 @@ unit: setup ## the tests that need neither a JVM nor Airflow
 	@$(PYTEST) -n $(WORKERS) --dist loadfile -m "not ($(APART) or spark or dag)"
 
 .PHONY: test-long
-test-long: setup ## 1,000 sequences of batches through every index type, others each time, and 1,000 lives of tables
-	@HYPOTHESIS_PROFILE=explore LAKEINDEX_CONTRACT_EXAMPLES=1000 $(PYTEST) -n $(WORKERS) --timeout 7200 -k "any_batches or any_life" tests/contract
+test-long: setup ## 1,000 sequences of batches through every index type, others each time, 1,000 lives of tables, 1,000 operations with others in between
+	@HYPOTHESIS_PROFILE=explore LAKEINDEX_CONTRACT_EXAMPLES=1000 $(PYTEST) -n $(WORKERS) --timeout 7200 -k "any_batches or any_life or any_turns" tests/contract
 
 .PHONY: model
 model: setup ## the commit protocol, every interleaving of small cases
