@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -22,6 +23,7 @@ from lakeindex.api.table import LakeTable
 from lakeindex.conductor.open_for_write import open_for_write
 from lakeindex.conductor.upsert import run_batch, run_stage
 from lakeindex.errors import InputError, SchemaMismatchError
+from lakeindex.files.footers import Footer
 from lakeindex.model import Operation
 from lakeindex.pipeline import Stage
 from lakeindex.run.input_rows import Column, InputChangedError, InputRows, KeyedFile, Places, RowGroup, input_rows
@@ -413,6 +415,31 @@ def test_rows_are_not_spilled_if_few_waves_read_each_row_group(tmp_path: Path, m
         table.upsert(str(path))
     assert not spilled
     assert len(values(table)) == 400
+
+
+def test_nothing_of_a_wave_is_held_while_the_next_is_made(
+    table: LakeTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Neither what its files were made of nor their filters, which grow with the table; look-ups find these kept."""
+    rows = batch_of(Row(f"k{n:03d}", f"d{n // 20:02d}", 5, "v") for n in range(200)).drop_columns(
+        ["_hoodie_is_deleted"]
+    )
+    pq.write_table(rows, tmp_path / "in.parquet")
+    begin, held = loading._begin, []
+
+    def seen(*arguments: Any) -> Any:
+        gc.collect()
+        filters = [one for one in gc.get_objects() if isinstance(one, Footer) and one.filter_text]
+        held.append(len(filters) + sum(isinstance(one, loading._Begun) for one in gc.get_objects()))
+        return begin(*arguments)
+
+    monkeypatch.setattr(loading, "_begin", seen)
+    with at_once(20):
+        table.upsert(str(tmp_path / "in.parquet"))
+    assert held == [0] * 10
+    stages = {stage.name: stage.counters for stage in table.upsert(rows).stages}
+    assert stages["index_lookup"]["footers_cached"] == 10
+    assert stages["bloom_check"]["footers_read"] == 0
 
 
 @pytest.mark.parametrize("how", [*CHANGES, "killed", "damaged", "lost"])

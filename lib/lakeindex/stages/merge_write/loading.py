@@ -23,7 +23,6 @@ import pyarrow as pa
 from lakeindex.bloom import marks
 from lakeindex.files.footers import Footer, footer_of
 from lakeindex.hashing.arrow import one_array, plain_strings
-from lakeindex.model import BaseFile
 from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.splice import ChunkOf, GroupOf, ParquetParts
 from lakeindex.pipeline import STAGED_KEY
@@ -148,32 +147,34 @@ def write_load(tasks: Sequence[WriteTask], load: Load, runner: Runner) -> list[W
     rows, store, near = load.rows, storage_at(tasks[0].spec.table_uri), runner.nearby()
     lists = Lists(run_folder(tasks[0].spec))
     begun: dict[int, _Begun] = {}
-    written: list[WrittenFile] = []
-    footers: list[tuple[BaseFile, Footer]] = []
     count = sum(_rows_of(task) for task in tasks)
     waves = list(_waves(tasks, load.at_once if count <= load.at_once else load.in_wave))
-    begin = partial(_begin, store, lists)
+    begin, finish = partial(_begin, store, lists), partial(_finish, store)
+
+    def write(number: int, units: Sequence[_Unit]) -> Sequence[WrittenFile]:
+        new = [n for n in dict.fromkeys(unit.task for unit in units) if n not in begun]
+        begun.update(
+            zip(new, run_tasks(near, begin, [tasks[n] for n in new], "merge write: keys of files"), strict=True)
+        )
+        give_back()
+        parts = None if spilled is None else spilled.of_wave(number, near)
+        _make_columns([(begun[unit.task], unit) for unit in units], rows, parts, near)
+        done = [unit.task for unit in units if unit.stop == len(begun[unit.task].addresses)]
+        made = run_tasks(near, finish, [begun.pop(n) for n in done], "merge write: rewrite and create base files")
+        files = [one for one, _ in made]
+        return with_filters(store, files, [(one.file, footer) for one, footer in made]) if keeps else files
+
+    keeps, written = keeps_filters(tasks[0]), list[WrittenFile]()
     with (
         _spilled(tasks, waves, rows, partial(_addresses, store, lists), near) as spilled,
         ThreadPoolExecutor(1, thread_name_prefix="sync") as pool,
     ):
         for number, units in enumerate(waves):
-            new = [n for n in dict.fromkeys(unit.task for unit in units) if n not in begun]
-            made = run_tasks(near, begin, [tasks[n] for n in new], "merge write: keys of files")
-            begun |= zip(new, made, strict=True)
-            give_back()
-            parts = None if spilled is None else spilled.of_wave(number, near)
-            _make_columns([(begun[unit.task], unit) for unit in units], rows, parts, near)
-            done = [unit.task for unit in units if unit.stop == len(begun[unit.task].addresses)]
-            whole = [begun.pop(n) for n in done]
-            for one, footer in run_tasks(
-                near, partial(_finish, store), whole, "merge write: rewrite and create base files"
-            ):
-                written.append(one)
-                footers.append((one.file, footer))
+            files = write(number, units)  # what it held went before the next begins
+            written += files
             if is_local_disk(store.uri):
-                pool.submit(store.sync, [one.file.path for one in written[-len(whole) :]])
-    return list(with_filters(store, written, footers) if keeps_filters(tasks[0]) else written)
+                pool.submit(store.sync, [one.file.path for one in files])
+    return written
 
 
 def _rows_of(task: WriteTask) -> int:
