@@ -309,6 +309,7 @@ def _pending(table: Path, time: str) -> None:
     (table / ".hoodie" / f"{time}.inflight").touch()
 
 
+@pytest.mark.usefixtures("time_leaps")
 def test_a_foreign_writer_at_work(table: Path, tmp_path: Path):
     newest = commits_of(table)[-1].split(".")[0]
     time = str(int(newest) + 1)

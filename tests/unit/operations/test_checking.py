@@ -450,6 +450,7 @@ def test_whose_a_violation_is(tmp_path: Path) -> None:
     assert damage and {(one.kind, one.writer) for one in damage} == {(Broken.FILE, None)}  # noqa: PT018
 
 
+@pytest.mark.usefixtures("time_leaps")
 def test_what_hudi_completes_without_a_request_is_sound(table: Path):
     """A savepoint and a restore of Hudi's have none; every other action has one."""
     at = commit_instants(table)[-1]

@@ -409,6 +409,7 @@ def test_build_survives_every_failing_call(every: int, histories: int):
     assert report.histories > histories
 
 
+@pytest.mark.usefixtures("time_leaps")
 @pytest.mark.parametrize(("every", "histories"), [(37, 4), pytest.param(7, 20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("index", STORED)
 def test_catch_up_survives_failing_calls(index: str, every: int, histories: int):

@@ -228,6 +228,7 @@ def test_changes_do_not_go_on_from_a_commit_that_was_rolled_back(tmp_path: Path)
         assert table.changes(since=first).to_arrow()["_change_type"].to_pylist() == ["insert"] * len(THIRD)
 
 
+@pytest.mark.usefixtures("time_leaps")
 def test_changes_go_on_beside_the_rollback_of_a_writer_that_died(tmp_path: Path) -> None:
     """It may have begun before the commit that is gone on from, or while that was being made: it is not what the table had."""
     for version, timeline in (("6", ".hoodie"), ("9", ".hoodie/timeline")):
@@ -325,6 +326,7 @@ def test_the_commit_before_one_is_the_last_that_was_completed(version: str) -> N
     assert world.table.restore(before=last, dry_run=True).to == (outer if version == "9" else inner[0])
 
 
+@pytest.mark.usefixtures("time_leaps")
 def test_a_savepoint_is_made_beside_a_writer_that_died_if_forced(tmp_path: Path) -> None:
     table, first, _ = made(tmp_path / "t", "6")
     later = next_instant_time(first, 0)
@@ -354,6 +356,7 @@ def test_a_restore_to_a_time_goes_by_the_zone_of_the_table(tmp_path: Path, monke
         time.tzset()
 
 
+@pytest.mark.usefixtures("time_leaps")
 def test_the_plan_of_a_restore_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     """Not taken for none: nobody knows which rows it hides. What the error says mends it."""
     table, first, before = made(tmp_path / "t", "6")
