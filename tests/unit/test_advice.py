@@ -57,11 +57,11 @@ def all_said() -> tuple[Said, ...]:
 
 
 def _texts(tree: ast.Module, module: str) -> Iterator[tuple[int, str]]:
-    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)} - {
-        id(node) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)
-    }
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    docs = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    joined = [node for node in nodes if isinstance(node, ast.JoinedStr)]
+    inside = {id(part) for node in joined for part in ast.walk(node)} - {id(node) for node in joined}
+    for node in nodes:
         if id(node) in docs or id(node) in inside:
             continue
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
