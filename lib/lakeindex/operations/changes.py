@@ -29,7 +29,7 @@ from lakeindex.operations.rows.aligned_rows import aligned_batches, open_base_fi
 from lakeindex.operations.rows.out_file import check_out, put_file, row_writer
 from lakeindex.operations.rows.request import ScanRequest
 from lakeindex.operations.rows.time_travel import check_meta_columns
-from lakeindex.operations.table_states import end_of, named_point, newest_point, state_at
+from lakeindex.operations.table_states import end_of, last_point, named_point, newest_point, state_at
 from lakeindex.options.parse import parse_options
 from lakeindex.pipeline import run_id_of
 from lakeindex.run.feeds import Applied, Feed, applied, check_follows, mark_applied
@@ -254,9 +254,9 @@ def _plan(table: Table, timeline: Timeline, request: ChangesRequest, source: str
             others = tuple(one for one in after.base_files_all() if one not in touched)
     given = pa.schema([*chosen, pa.field(CHANGE_TYPE, pa.string()), pa.field(COMMIT_INSTANT, pa.string())])
     if until is not None:
-        since = request.since
-        since = None if since is None or _is_before_all(timeline, since) else end_of(timeline, since)
-        given = given.with_metadata(Feed(source, since, end_of(timeline, until)).metadata)
+        since = None if request.since is None else last_point(timeline, end_of(timeline, request.since))
+        until = end_of(timeline, until)
+        given = given.with_metadata(Feed(source, since, last_point(timeline, until) or until).metadata)
     extra = [rows.field(COMMIT_TIME)] if COMMIT_TIME not in chosen.names else []
     return ChangesPlan(
         table,
@@ -268,11 +268,6 @@ def _plan(table: Table, timeline: Timeline, request: ChangesRequest, source: str
         across,
         others,
     )
-
-
-def _is_before_all(timeline: Timeline, since: str) -> bool:
-    """Whether nothing was ever done to the table at a time: who has rows of then has them of another of its name."""
-    return all(comparable(one.time) > comparable(since) for one in timeline.instants) and not timeline.archived.writes
 
 
 def _said_since(before: Timeline, after: Timeline) -> Sequence[CommitMetadata]:

@@ -82,10 +82,22 @@ def newest_point(timeline: Timeline) -> str | None:
     """
     newest = newest_completed(timeline)
     last = instants.comparable(end_of(timeline, newest or ""))
-    undone = [one.time for one in timeline.completed if one.action in (instants.ROLLBACK, instants.RESTORE)]
     before = min((instants.comparable(one.time) for one in timeline.pending_writes), default="~")
-    points = [time for time in undone if last < instants.comparable(time) < before]
+    points = [time for time in _undone(timeline) if last < instants.comparable(time) < before]
     return max(points, key=instants.comparable, default=newest)
+
+
+def _undone(timeline: Timeline) -> list[str]:
+    return [one.time for one in timeline.completed if one.action in (instants.ROLLBACK, instants.RESTORE)]
+
+
+def last_point(timeline: Timeline, point: str) -> str | None:
+    """The last point of the table itself up to a time, by which a feed says what the table was: the end of a write, or
+    what was taken back. None: there is none. A table that was put back from a copy, or made anew, has others.
+    """
+    points = [*map(_end, timeline.completed_writes), *_undone(timeline)]
+    known = (one for one in points if instants.comparable(one) <= instants.comparable(point))
+    return max(known, key=instants.comparable, default=None)
 
 
 def named_point(table: Table, timeline: Timeline, text: str, name: str) -> str:

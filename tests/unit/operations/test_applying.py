@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -187,13 +189,19 @@ def test_what_was_taken_back_in_the_source_is_not_there_because_more_was_applied
 
 
 @pytest.mark.parametrize("version", ["6", "9"])
-def test_a_source_that_was_made_anew_is_another_one(tmp_path: Path, version: str) -> None:
+@pytest.mark.parametrize("has_backup", [False, True])
+def test_a_source_that_was_made_anew_is_another_one(tmp_path: Path, version: str, has_backup: bool) -> None:
     """Its feed since what was applied of the one before does not say that the rows of that are gone."""
     src, dst = pair(tmp_path, hoodie__write__table__version=version)
+    upsert(src, Row("old", "x", 1, "1"))
+    shutil.copytree(tmp_path / "src", tmp_path / "backup")
     upsert(src, *FIRST)
     dst.apply(src.changes())
     shutil.rmtree(tmp_path / "src")
-    src = make_table(tmp_path / "src", hoodie__write__table__version=version)
+    if has_backup:
+        shutil.copytree(tmp_path / "backup", tmp_path / "src")
+    else:
+        src = make_table(tmp_path / "src", hoodie__write__table__version=version)
     upsert(src, Row("new", "x", 1, "1"))
     with pytest.raises(UsageError, match="has changes again") as no:
         dst.apply(src.changes(since=dst.applied_until(src.uri)))
@@ -202,6 +210,23 @@ def test_a_source_that_was_made_anew_is_another_one(tmp_path: Path, version: str
         copy = make_table(tmp_path / f"copy{since}")
         copy.apply(src.changes(since=since))
         assert rows(copy) == rows(src)
+        before = copy.applied_until(src.uri)
+        upsert(src, Row(f"more{since}", "x", 1, "1"))
+        copy.apply(src.changes(since=before))
+        assert rows(copy) == rows(src)
+
+
+def test_a_time_between_two_commits_is_that_of_the_first(tmp_path: Path) -> None:
+    src, dst = pair(tmp_path)
+    upsert(src, *FIRST)
+    now = dt.datetime.now(dt.UTC).isoformat()
+    time.sleep(0.002)
+    upsert(src, Row("d", "x", 2, "2"))
+    dst.apply(src.changes(until=now))
+    assert len(rows(dst)) == len(FIRST)
+    dst.apply(src.changes(since=now))
+    assert rows(dst) == rows(src)
+    assert dst.apply(src.changes(since=now)).noop
 
 
 def test_a_store_that_has_several_names_is_one_source(tmp_path: Path) -> None:
