@@ -12,9 +12,16 @@ LONG = (
     "tests/model/test_metadata_faults.py",
     "tests/model/test_pipeline_faults.py",
     "tests/model/test_pipeline_power.py",
+    "tests/unit/index/test_record_index_believed.py",
+    "tests/unit/conductor/test_index_changes.py",
+    "tests/unit/stages/test_streaming.py",
+    "tests/contract/test_lives.py",
+    "tests/unit/operations/test_looks_beside_writers.py",
+    "tests/unit/conductor/test_condition_laws.py",
     "tests/unit/metadata/test_wrong_bits.py",
     "tests/unit/operations/test_bit_flips.py",
     "tests/budget/test_budget.py",
+    "tests/docs/test_house.py",
 )
 """Files of few tests that take long: first, lest one worker plays them at the end while the other has nothing left."""
 
