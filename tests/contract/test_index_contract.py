@@ -455,6 +455,20 @@ def test_many_commits_are_folded(tmp_path: Path, kind: IndexType):
     assert table.index_verify(runner=RUNNER).ok
 
 
+@pytest.mark.parametrize("kind", STORED)
+def test_a_key_that_an_overwrite_put_elsewhere_is_found_when_it_is_taken_back(tmp_path: Path, kind: IndexType):
+    """Its delta is folded: what stands in the log of what was there before counts no more."""
+    table, oracle = begun(tmp_path / "t", kind)
+    before = dict(oracle.rows)
+    options = {"hoodie.metadata.compact.max.delta.commits": "1"}
+    done = table.insert_overwrite_table(batch_of([Row("a", "x", 2, "2")]), runner=RUNNER, options=options)
+    assert done.instant is not None
+    rollback_table(table.uri, done.instant)
+    oracle.rows = before
+    upsert(table, oracle, [Row(row.id, row.day, 3, "3") for row in FIRST])
+    assert table.index_verify(runner=RUNNER).ok
+
+
 @pytest.mark.parametrize("kind", [kind for kind in TYPES if not kind.is_stored])
 def test_an_index_that_stores_nothing_has_nothing_to_build(tmp_path: Path, kind: IndexType):
     table, _ = made(tmp_path / "t", kind)

@@ -137,10 +137,10 @@ class RecordStore:
 
     def count(self) -> int | None:
         """Keys it holds; None while it has deltas that were read from files,
-        which say nothing of what was known before.
+        which say nothing of what was known before, or that took file groups away, whose keys nobody has counted.
         """
         with self._explaining_missing_files():
-            if any(d.is_catch_up for d in self._log.deltas):
+            if any(d.is_catch_up or d.gone for d in self._log.deltas):
                 return None
             return sum(self._required.rows) + sum(d.inserted - d.removed for d in self._log.deltas)
 

@@ -429,7 +429,8 @@ class MergeAttempt:
             deltas.append(run_folder(self._spec).write_table(f"{self._attempt}/kept.parquet", kept))
         if self._spec.feed is not None and self._spec.feed.source:
             mark_applied(storage_at(self._spec.table_uri), self._spec.feed, self._session.instant)
-        self._index.prepare(self._bound.snapshot, self._session.instant, covered, deltas)
+        lost = tuple((one.partition_path, one.file_id) for one in merged.planned.replaced.files)
+        self._index.prepare(self._bound.snapshot, self._session.instant, covered, deltas, lost)
         instant = self._session.publish(commit, expected, self._guards(merged), summary.to_json())
         if instant == summary.instant:
             behind = f"index {self._facts.index_type} is behind {instant} until the next look-up"
