@@ -20,7 +20,7 @@ import pyarrow.dataset as ds
 from lakeindex.conductor.chosen_batch import Choice, required, run_chosen
 from lakeindex.conductor.delete_partitions import delete_partitions, plan_deletion
 from lakeindex.conductor.dry_run import plan_batch
-from lakeindex.conductor.open_for_write import open_for_write
+from lakeindex.conductor.open_for_write import open_and_retry
 from lakeindex.errors import SchemaMismatchError, UsageError, WriteConflictError, first_line
 from lakeindex.hashing.arrow import RowNumbers
 from lakeindex.model import BaseFile, Change, Operation
@@ -285,14 +285,17 @@ def change_rows(
         ConflictError: another writer's work stands in the way for good; nothing was published.
     """
     chosen = required(spec)
-    opened = open_for_write(spec.table_uri, spec.config)
-    schema = opened.facts.schema
-    if chosen.change is Change.REPLACE:
-        _check_replaceable(predicate_of(chosen.where, schema))
-    predicate = predicate_of(chosen.where, read_schema(opened.table, schema))
-    if chosen.change is Change.UPDATE:
-        read_values(values or {}, opened.facts)  # what is wrong is told before the run begins
-    by_path = _by_path(opened, predicate) if chosen.change is Change.DELETE else None
+
+    def look(opened: BoundTable) -> _ByPath | None:  # what is wrong is told before the run begins
+        schema = opened.facts.schema
+        if chosen.change is Change.REPLACE:
+            _check_replaceable(predicate_of(chosen.where, schema))
+        predicate = predicate_of(chosen.where, read_schema(opened.table, schema))
+        if chosen.change is Change.UPDATE:
+            read_values(values or {}, opened.facts)
+        return _by_path(opened, predicate) if chosen.change is Change.DELETE else None
+
+    by_path = open_and_retry(spec.table_uri, spec.config, look)
     if by_path is not None:
         whole = replace(spec, operation=Operation.DELETE_PARTITION)
         return plan_deletion(whole, by_path) if dry_run else delete_partitions(whole, by_path)

@@ -12,7 +12,7 @@ from lakeindex.commit.recovery import maintaining
 from lakeindex.commit.run_records import load_claim
 from lakeindex.commit.undo import request_service
 from lakeindex.commit.write_session import AlreadyDone, begin_write
-from lakeindex.conductor.open_for_write import open_for_write
+from lakeindex.conductor.open_for_write import open_and_retry
 from lakeindex.errors import TableUnsupportedError, UsageError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.model import ARRANGING_OPERATION, BaseFile, IndexType, InstantState
@@ -59,24 +59,26 @@ def cluster_table(
             culprit=wanted.instant,
             hint="leave out where, small_files_only, max_bytes and schedule, or the instant",
         )
-    opened = open_for_write(uri, settings)
-    if wanted.schedule and opened.index.index_type is IndexType.BUCKET:
-        raise TableUnsupportedError(
-            f"table {opened.table.name} has buckets: Hudi would take rows out of them",
-            culprit=opened.table.uri,
-            hint="cluster it without scheduling",
-        )
-    order = order_of(settings, opened.facts.schema)
-    request = Request(order, settings, wanted)
+
+    def plan(opened: BoundTable) -> tuple[BoundTable, Request, list[ClusterGroup]]:
+        request = Request(order_of(settings, opened.facts.schema), settings, wanted)
+        if wanted.instant is not None:
+            return opened, *_planned(opened, request, wanted.instant)
+        may_wait = wanted.schedule and not dry_run
+        return opened, request, [] if may_wait else Cluster(opened, request, runner).groups(opened.snapshot)
+
     with memory_bound(settings.memory):
+        opened, request, groups = open_and_retry(uri, settings, plan)
+        if wanted.schedule and opened.index.index_type is IndexType.BUCKET:
+            raise TableUnsupportedError(
+                f"table {opened.table.name} has buckets: Hudi would take rows out of them",
+                culprit=opened.table.uri,
+                hint="cluster it without scheduling",
+            )
         if wanted.schedule and not dry_run:
             return _schedule(opened, request, runner, started, force=force)
-        scheduled = None
-        if wanted.instant is not None:
-            request, groups = _planned(opened, request, wanted.instant)
-            scheduled = wanted.instant, groups
+        scheduled = None if wanted.instant is None else (wanted.instant, groups)
         work = Cluster(opened, request, runner)
-        groups = work.groups(opened.snapshot) if scheduled is None else scheduled[1]
         if dry_run or not groups:
             return replace(work.summary(opened.snapshot, groups, started), dry_run=dry_run)
         identity = work.identity(opened.snapshot, wanted.instant)

@@ -13,18 +13,18 @@ continues with the same plan and the same pieces.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from lakeindex.catalogs.syncing import sync_after
 from lakeindex.commit.guards import refuse_clustered
 from lakeindex.commit.write_session import AlreadyDone, PublishGuards, Replacement, RunIdentity, begin_write
-from lakeindex.conductor.open_for_write import open_for_write
+from lakeindex.conductor.open_for_write import open_and_retry
 from lakeindex.errors import UsageError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata
 from lakeindex.index.bucket_options import BucketLayout, layout_of
-from lakeindex.model import IndexSpec, IndexType
+from lakeindex.model import BaseFile, IndexSpec, IndexType
 from lakeindex.operations.rescale_run import Rescale, RescaledPartition, RescaleSummary
 from lakeindex.operations.rewrite_run import OPERATION
 from lakeindex.options.types import WriteConfig
@@ -69,24 +69,25 @@ def rescale_table(
             "say either --buckets or --partition", culprit="--buckets", hint="--partition P=N may be repeated"
         )
     settings = config or WriteConfig()
-    opened = open_for_write(uri, settings)
-    if opened.index.index_type is not IndexType.BUCKET:
-        raise UsageError(
-            f"table {opened.table.name} has the index {opened.index.index_type}, which has no buckets",
-            culprit=opened.table.uri,
-            hint="`lakeindex index migrate TABLE --to BUCKET` makes a bucket table of it",
-        )
-    layout = layout_of(opened.index)
-    if buckets is not None:
-        target = layout.with_count(buckets)
-    else:
+
+    def layouts(opened: BoundTable) -> tuple[BucketLayout, BucketLayout]:
+        if opened.index.index_type is not IndexType.BUCKET:
+            raise UsageError(
+                f"table {opened.table.name} has the index {opened.index.index_type}, which has no buckets",
+                culprit=opened.table.uri,
+                hint="`lakeindex index migrate TABLE --to BUCKET` makes a bucket table of it",
+            )
+        layout = layout_of(opened.index)
+        if buckets is not None:
+            return layout, layout.with_count(buckets)
         counts = dict(partitions or {})
         for path in sorted(counts.keys() - set(opened.snapshot.partitions())):
             raise UsageError(
                 f"there is no partition {path!r}", culprit=path, hint="`lakeindex inspect` lists the partitions"
             )
-        target = layout.with_partitions({path: n for path, n in counts.items() if layout.count_of(path) != n})
-    done = _rewrite(opened, layout, target, runner, settings, dry_run=dry_run, force=force)
+        return layout, layout.with_partitions({path: n for path, n in counts.items() if layout.count_of(path) != n})
+
+    done = _rewrite(uri, layouts, runner, settings, dry_run=dry_run, force=force)
     return done if dry_run else replace(done, notes=done.notes + sync_after(uri, settings))
 
 
@@ -109,15 +110,17 @@ def migrate_to_buckets(
         TableCorruptError, ConflictError, InvariantError: as :func:`rescale_table`.
     """
     settings = config or WriteConfig()
-    opened = open_for_write(uri, settings)
-    if opened.index.index_type is IndexType.BUCKET:
-        raise UsageError(
-            f"table {opened.table.name} has buckets already",
-            culprit=opened.table.uri,
-            hint="change their number with `lakeindex rescale`",
-        )
-    named = replace(layout, fields=layout.fields or tuple(opened.table.properties.key_fields))
-    return _rewrite(opened, None, named, runner, settings, dry_run=dry_run, force=force)
+
+    def layouts(opened: BoundTable) -> tuple[None, BucketLayout]:
+        if opened.index.index_type is IndexType.BUCKET:
+            raise UsageError(
+                f"table {opened.table.name} has buckets already",
+                culprit=opened.table.uri,
+                hint="change their number with `lakeindex rescale`",
+            )
+        return None, replace(layout, fields=layout.fields or tuple(opened.table.properties.key_fields))
+
+    return _rewrite(uri, layouts, runner, settings, dry_run=dry_run, force=force)
 
 
 def switch_index(
@@ -167,22 +170,27 @@ def switch_index(
 
 
 def _rewrite(
-    opened: BoundTable,
-    layout: BucketLayout | None,
-    target: BucketLayout,
+    uri: str,
+    layouts: Callable[[BoundTable], tuple[BucketLayout | None, BucketLayout]],
     runner: Runner,
     config: WriteConfig,
     *,
     dry_run: bool,
     force: bool,
 ) -> RescaleSummary:
+    """Rewrite a table from the one layout that it has, if it has one, to the other."""
     started = time.perf_counter()
-    work = Rescale(opened, layout, target, runner, config)
-    plan = work.partitions(opened.snapshot)
+
+    def planned(opened: BoundTable) -> tuple[BoundTable, Rescale, Mapping[str, Sequence[BaseFile]], bool]:
+        layout, target = layouts(opened)
+        work = Rescale(opened, layout, target, runner, config)
+        return opened, work, work.partitions(opened.snapshot), target == layout
+
+    opened, work, plan, is_there = open_and_retry(uri, config, planned)
     for files in plan.values() if dry_run else ():  # a run waits its turn behind a clustering of ours first
         refuse_clustered(opened.snapshot, files, config)
-    if dry_run or (target == layout and not plan):
-        return work.summary(opened.snapshot, None, (), started, noop=not plan and target == layout, dry_run=dry_run)
+    if dry_run or (is_there and not plan):
+        return work.summary(opened.snapshot, None, (), started, noop=not plan and is_there, dry_run=dry_run)
     identity = work.identity()
     session = begin_write(opened.table, identity, OPERATION, config, force=force)
     if isinstance(session, AlreadyDone):

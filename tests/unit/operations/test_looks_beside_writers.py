@@ -117,6 +117,32 @@ def test_of_a_commit_that_a_restore_takes_back_nobody_says_that_it_was_not_kept_
     assert done
 
 
+PLANS: dict[str, tuple[str, Callable[[MemoryTable], object]]] = {
+    "cluster": ("BLOOM", lambda world: world.table.cluster(dry_run=True)),
+    "delete partitions by a condition": ("BLOOM", lambda world: world.table.delete(where="day = 'x'", dry_run=True)),
+    "rescale": ("BUCKET", lambda world: world.table.rescale(8, dry_run=True)),
+    "rescale a partition": ("BUCKET", lambda world: world.table.rescale(partitions={"x": 8}, dry_run=True)),
+    "migrate to buckets": ("BLOOM", lambda world: world.table.index_migrate("BUCKET", dry_run=True)),
+}
+
+
+@pytest.mark.parametrize(("index", "plan"), PLANS.values(), ids=PLANS)
+def test_what_is_planned_is_planned_anew_where_a_restore_takes_a_commit_back(
+    index: str, plan: Callable[[MemoryTable], object]
+):
+    world = MemoryTable(index)
+    world.upsert(FIRST)
+    world.table.metadata_build(["column_stats"])
+    world.upsert(SECOND)
+    first = world.timeline().completed_writes[0].time
+    done = world.once(
+        lambda call: call.name.startswith("list") and call.path.startswith(".hoodie/metadata/.hoodie"),
+        lambda: world.table.restore(first),
+    )
+    assert plan(world)
+    assert done
+
+
 @pytest.mark.parametrize("version", ["6", "8", "9"])
 def test_a_savepoint_that_is_not_completed_hides_nothing_of_its_commit(version: str):
     """It has the commit's time; another program is at it, or was killed."""
