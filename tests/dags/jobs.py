@@ -52,7 +52,7 @@ class Jobs:
         if stage == "upsert":
             for each in self.stages:
                 self._leave(folder, str(each))
-        elif stage != Stage.BLOOM_CHECK or stage in self.stages:
+        else:
             self._leave(folder, stage)
 
     def _leave(self, folder: Path, stage: str) -> None:

@@ -196,13 +196,6 @@ def test_a_stage_the_index_does_without_is_skipped_and_the_rest_runs(lake: Lake,
     assert [stage for stage, _ in jobs.submitted] == ["stage_input", "index_lookup", "verify_keys", "merge_write"]
 
 
-def test_a_stage_that_the_index_needs_no_more_leaves_nothing_and_the_rest_runs(lake: Lake, jobs: Jobs) -> None:
-    jobs.stages = tuple(stage for stage in Stage if stage is not Stage.BLOOM_CHECK)
-    (lake.folder / "in/2013-12-06.csv").write_text("x")
-    run = lake.daily.test(logical_date=datetime(2013, 12, 7, tzinfo=UTC))
-    assert set(states(run).values()) == {"success"}
-
-
 def test_a_run_that_commits_nothing_emits_no_event(lake: Lake, jobs: Jobs) -> None:
     before = len(asset_events("trips"))
     jobs.instant = None

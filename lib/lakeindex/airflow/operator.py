@@ -260,9 +260,8 @@ class StageOperator(JobOperator):
         if self.stage is Stage.MERGE_WRITE:
             return self.read_left(plan, RUN_SUMMARY)
         manifest = f"{self.stage}.json"
-        may_lack = plan.is_single or self.stage is Stage.BLOOM_CHECK
-        if may_lack and files.read_json(plan.checkpoints, f"{plan.run_id}/{manifest}") is None:
-            return {"name": str(self.stage)}  # an empty batch ends with its first stage; or the index is another by now
+        if plan.is_single and files.read_json(plan.checkpoints, f"{plan.run_id}/{manifest}") is None:
+            return {"name": str(self.stage)}  # an empty batch ends with its first stage
         found = self.read_left(plan, manifest)
         return {"name": str(self.stage), **found.get("counters", {}), **found.get("costs", {})}
 

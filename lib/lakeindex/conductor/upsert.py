@@ -133,6 +133,8 @@ def _run_stage(stage: Stage, spec: RunSpec, runner: Runner) -> StageSummary | Ru
         if stage is Stage.STAGE_INPUT:
             return run_stage_input(spec, opened.facts, runner).summary
         if _is_needed_no_more(stage, spec, opened):
+            over = Manifest(stage, spec.run_id, "", manifest_version=0)  # its job ended well; nothing goes on from it
+            run_folder(spec).write_manifest(over)
             return StageSummary(stage, 0.0, 0, 0, 0, 0, 0, 0)
         before = _checkpoints_before(stage, spec, opened, runner)
         return run_metered(spec, lambda: _look_up_stage(stage, spec, opened, before, runner)).summary

@@ -74,6 +74,24 @@ def test_the_index_may_become_another_between_any_two_stages(
     assert table.check().ok
 
 
+def test_a_stage_that_is_needed_no_more_says_that_it_is_over_and_is_done_if_it_is_needed_again(tmp_path: Path) -> None:
+    """A DAG takes a job that leaves nothing for one that failed."""
+    table, spec = begun(tmp_path, "BLOOM")
+    for stage in (Stage.STAGE_INPUT, Stage.INDEX_LOOKUP):
+        run_stage(stage, spec, LocalRunner(1))
+    table.index_migrate("SIMPLE")
+    run_stage(Stage.BLOOM_CHECK, spec, LocalRunner(1))
+    assert list(Path(spec.checkpoints_uri).rglob("bloom_check.json"))
+    table.index_migrate("BLOOM")
+    for stage in (Stage.VERIFY_KEYS, Stage.MERGE_WRITE):
+        run_stage(stage, spec, LocalRunner(1))
+    oracle = Oracle(is_global=False)
+    oracle.apply(STORED)
+    oracle.apply(BATCH)
+    assert content_of(table) == oracle.content()
+    assert table.check().ok
+
+
 def cleaned(table: LakeTable) -> list[Row]:
     """Others update all rows, and a clean deletes the files that the run may have looked in; the rows they wrote."""
     rows = [Row(row.id, row.day, 5, "theirs") for row in STORED]
