@@ -425,12 +425,16 @@ def test_nothing_of_a_wave_is_held_while_the_next_is_made(
         ["_hoodie_is_deleted"]
     )
     pq.write_table(rows, tmp_path / "in.parquet")
-    begin, held = loading._begin, []
 
-    def seen(*arguments: Any) -> Any:
+    def living() -> list[object]:
         gc.collect()
         ours = [one for one in gc.get_objects() if type(one) in (Footer, loading._Begun)]
-        held.append(sum(type(one) is loading._Begun or bool(one.filter_text) for one in ours))
+        return [one for one in ours if type(one) is loading._Begun or one.filter_text]
+
+    begin, held, others = loading._begin, [], living()  # of other tests
+
+    def seen(*arguments: Any) -> Any:
+        held.append(len(living()) - len(others))
         return begin(*arguments)
 
     monkeypatch.setattr(loading, "_begin", seen)
