@@ -84,7 +84,6 @@ def pytest_collection() -> Iterator[None]:
         return (yield)
     finally:
         gc.freeze()
-        gc.set_threshold(50_000, 20, 20)  # as helpers have it: tests leave few cycles behind
         gc.enable()
         atexit.register(gc.unfreeze)  # modules in C look for what was left at the end of the process
 

@@ -34,6 +34,7 @@ from lakeindex.table.handle import Table
 from tests.contract.test_lives import INDEXES, Life, Operation, Past, RefusedError, Stand, born, serving, writing
 from tests.model.harness import READS
 from tests.model.power import pass_for_dead
+from tests.model.scheduling import Killed
 
 pytestmark = pytest.mark.usefixtures("time_leaps")
 
@@ -50,10 +51,6 @@ REFUSALS: Final = (UsageError, InputError, TableUnsupportedError, IndexNotBuiltE
 BESIDE: Final = {"lakeindex.lock.wait": "0"}  # who comes in between does not wait for who stands still
 ALONE: Final = {"lakeindex.lock.lease": "2", "lakeindex.lock.wait": "30"}
 _numbers = count()
-
-
-class KilledError(BaseException):
-    """The process is gone."""
 
 
 class Turns(Life):
@@ -131,7 +128,9 @@ class Turns(Life):
         def was(found: pa.Table, _: Past) -> bool:
             return self.told(found) == self.told_rows(self.states[since].rows)
 
-        is_ok: Callable[[Any, Past], bool] = lambda found, _: found.ok  # noqa: E731
+        def is_ok(found: Any, _: Past) -> bool:
+            return bool(found.ok)
+
         found = [
             Reader("read", lambda: self.table.read(meta=False), of),
             Reader(
@@ -294,19 +293,19 @@ class Trial:
             nonlocal number
             number += 1
             if self.mode == "kill" and number >= at:
-                raise KilledError
+                raise Killed
             return (Fault.ERROR if call.name in READS else fault) if number == at else None
 
         def end(_: Call) -> None:
             if number >= at:
-                raise KilledError
+                raise Killed
 
         self.store.hook = hook
         self.runs.hook = end if self.mode == "kill" else None
         error: BaseException | None
         try:
             error = self.attempt(first, "first", ALONE)
-        except KilledError as killed:
+        except Killed as killed:
             error = killed
         self.store.hook = self.runs.hook = None
         self.said.append(f"{calls[at - 1]} {fault}")

@@ -61,6 +61,12 @@ def cluster_table(
         )
 
     def plan(opened: BoundTable) -> tuple[BoundTable, Request, list[ClusterGroup]]:
+        if wanted.schedule and opened.index.index_type is IndexType.BUCKET:
+            raise TableUnsupportedError(
+                f"table {opened.table.name} has buckets: Hudi would take rows out of them",
+                culprit=opened.table.uri,
+                hint="cluster it without scheduling",
+            )
         request = Request(order_of(settings, opened.facts.schema), settings, wanted)
         if wanted.instant is not None:
             return opened, *_planned(opened, request, wanted.instant)
@@ -69,12 +75,6 @@ def cluster_table(
 
     with memory_bound(settings.memory):
         opened, request, groups = open_and_retry(uri, settings, plan)
-        if wanted.schedule and opened.index.index_type is IndexType.BUCKET:
-            raise TableUnsupportedError(
-                f"table {opened.table.name} has buckets: Hudi would take rows out of them",
-                culprit=opened.table.uri,
-                hint="cluster it without scheduling",
-            )
         if wanted.schedule and not dry_run:
             return _schedule(opened, request, runner, started, force=force)
         scheduled = None if wanted.instant is None else (wanted.instant, groups)

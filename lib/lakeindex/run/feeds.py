@@ -8,7 +8,7 @@ source was at ``until``. It is written before the instant is completed, and coun
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +26,8 @@ FEED_KEY: Final = b"lakeindex.changes"
 _FOLDER: Final = f"{records.OWN_FOLDER}/applied"
 _BEFORE_ALL: Final = "0"
 """In the place of an instant: nothing was applied before, and nothing had to be committed."""
+_Mark = tuple[str, str, str]
+"""Instant, point and path of what was applied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,23 +75,26 @@ class Applied:
 
 def applied(storage: Storage, timeline: Timeline, source: str) -> Applied | None:
     """How far a source is applied to a table; None: nothing of it is."""
-    for instant, until, _ in reversed(_marks(storage, source)):
+    return _newest(storage, timeline, _marks(storage, source))
+
+
+def _newest(storage: Storage, timeline: Timeline, marks: Sequence[_Mark]) -> Applied | None:
+    for instant, until, _ in reversed(marks):
         if instant == _BEFORE_ALL or counts(storage, timeline, instant):
             return Applied("" if instant == _BEFORE_ALL else instant, until)
     return None
 
 
-def _marks(storage: Storage, source: str) -> list[tuple[str, str, str]]:
-    """Instants, points and paths of what was applied, whether it counts or not, in order."""
+def _marks(storage: Storage, source: str) -> list[_Mark]:
+    """What was applied, whether it counts or not, in order."""
     paths = [one.path for name in names_of(source) for one in storage.list_folder(_folder(name)).objects]
     names = ((*path.rpartition("/")[2].removesuffix(".json").partition("-"), path) for path in paths)
     marks = ((instant, until, path) for instant, _, until, path in names)
     return sorted(marks, key=lambda one: (comparable(one[0]), comparable(one[1])))
 
 
-def _began(storage: Storage, feed: Feed) -> str | None:
+def _began(storage: Storage, feed: Feed, marks: Sequence[_Mark]) -> str | None:
     """Where the first feed of a source began, if none counts any more; where this one begins, if there was none."""
-    marks = _marks(storage, feed.source)
     found = records.load(storage, marks[0][2]) if marks else None
     return found["since"] if found else feed.since
 
@@ -105,8 +110,9 @@ def check_follows(storage: Storage, timeline: Timeline, feed: Feed) -> Applied |
     """
     if not feed.source:
         return None
-    done = applied(storage, timeline, feed.source)
-    at = _began(storage, feed) if done is None else done.until
+    marks = _marks(storage, feed.source)
+    done = _newest(storage, timeline, marks)
+    at = _began(storage, feed, marks) if done is None else done.until
     if feed.since == at:
         return None
     if done is not None and comparable(feed.until) <= comparable(done.until):

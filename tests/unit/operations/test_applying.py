@@ -220,7 +220,7 @@ def test_a_time_between_two_commits_is_that_of_the_first(tmp_path: Path) -> None
     src, dst = pair(tmp_path)
     upsert(src, *FIRST)
     now = dt.datetime.now(dt.UTC).isoformat()
-    time.sleep(0.002)
+    time.sleep(0.002)  # an instant has milliseconds: the next commit must not have that of the time
     upsert(src, Row("d", "x", 2, "2"))
     dst.apply(src.changes(until=now))
     assert len(rows(dst)) == len(FIRST)

@@ -97,6 +97,15 @@ def test_rows_are_read_while_the_metadata_table_is_dropped():
         world.store.hook = None
 
 
+def restored_beside(world: MemoryTable) -> list[Call]:
+    """The metadata table knows of the last commit no more, when who has listed the timeline before asks it."""
+    first = world.timeline().completed_writes[0].time
+    return world.once(
+        lambda call: call.name.startswith("list") and call.path.startswith(".hoodie/metadata/.hoodie"),
+        lambda: world.table.restore(first),
+    )
+
+
 ROWS = {
     "count": lambda world: world.table.count(),
     "scan": lambda world: world.table.scan(where="ts >= 1").to_arrow().num_rows,
@@ -106,13 +115,8 @@ ROWS = {
 
 @pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
 def test_of_a_commit_that_a_restore_takes_back_nobody_says_that_it_was_not_kept_up(rows: Callable[[MemoryTable], int]):
-    """The metadata table knows of it no more, when who has listed the timeline before asks it."""
     world = world_of()
-    first = world.timeline().completed_writes[0].time
-    done = world.once(
-        lambda call: call.name.startswith("list") and call.path.startswith(".hoodie/metadata/.hoodie"),
-        lambda: world.table.restore(first),
-    )
+    done = restored_beside(world)
     assert rows(world) == 2
     assert done
 
@@ -134,11 +138,7 @@ def test_what_is_planned_is_planned_anew_where_a_restore_takes_a_commit_back(
     world.upsert(FIRST)
     world.table.metadata_build(["column_stats"])
     world.upsert(SECOND)
-    first = world.timeline().completed_writes[0].time
-    done = world.once(
-        lambda call: call.name.startswith("list") and call.path.startswith(".hoodie/metadata/.hoodie"),
-        lambda: world.table.restore(first),
-    )
+    done = restored_beside(world)
     assert plan(world)
     assert done
 

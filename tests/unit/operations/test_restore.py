@@ -24,6 +24,7 @@ from lakeindex.table.handle import Table
 from tests.builders import Row, batch_of, make_table, rows_of
 from tests.meanwhile import MemoryTable, writes_data
 from tests.model.power import pass_for_dead
+from tests.model.scheduling import Killed
 
 INDEXES = ("BLOOM", "GLOBAL_SIMPLE", "BUCKET", "RECORD_INDEX", "INMEMORY")
 FIRST = [Row(key, "xyz"[number % 3], 1, f"first {key}") for number, key in enumerate("abcdef")]
@@ -515,10 +516,6 @@ def test_a_savepoint_refuses_what_was_cleaned(tmp_path: Path) -> None:
         table.restore(first, dry_run=True)
 
 
-class KilledError(BaseException):
-    """A process ends."""
-
-
 @pytest.mark.parametrize("left", ["overwrite", "clean"])
 def test_what_a_dead_writer_left_is_not_in_the_way(left: str) -> None:
     world = MemoryTable()
@@ -526,10 +523,10 @@ def test_what_a_dead_writer_left_is_not_in_the_way(left: str) -> None:
 
     def kill(call: Call) -> None:
         if call.path.endswith(".parquet") and not call.path.startswith(".hoodie") and call.name in ("write", "delete"):
-            raise KilledError
+            raise Killed
 
     world.store.hook = kill
-    with pytest.raises(KilledError):
+    with pytest.raises(Killed):
         world.table.clean(keep_commits=2) if left == "clean" else world.table.insert_overwrite_table(
             batch_of([Row("b", "y", 1, "")])
         )

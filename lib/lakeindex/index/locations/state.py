@@ -122,10 +122,11 @@ class StateStore:
 
     def generation(self) -> str | None:
         """The generation in force, if its state is still there and not older than it was."""
-        found = self._stored()
-        record = self._record()
+        record = self._stored()
         if record is None:
-            return None if found is None else f"that of {found.table}"
+            return None
+        if not self._is_ours(record):
+            return f"that of {record.table}"
         batch = self._engine(record).last_batch()
         return record.generation if batch is not None and batch >= record.batch else None
 

@@ -205,18 +205,12 @@ class IndexSession:
         """The runner that asks it, if about so many bytes are read for that."""
         return for_work(self._runner, work_bytes, self._spec.config)
 
-    def prepare(
-        self,
-        snapshot: Snapshot,
-        instant: str,
-        written: Sequence[CoveredFile],
-        parts: Sequence[Part],
-        gone: Sequence[Group] = (),
-    ) -> None:
+    def prepare(self, snapshot: Snapshot, delta: Delta, parts: Sequence[Part]) -> None:
         """A commit is about to be made.
 
         Args:
-            gone: file groups that it replaces: if it is taken back, their keys are entered anew.
+            delta: its instant and files, and the file groups that it replaces: if it is taken back, their keys are
+                entered anew.
             parts: what it changes, checkpoint files of ``DELTA_SCHEMA``.
         """
 

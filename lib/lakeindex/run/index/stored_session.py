@@ -37,7 +37,7 @@ from lakeindex.index.locations.change_log import (
 from lakeindex.index.locations.store_context import Completed, LogView, StoreContext
 from lakeindex.index.locations.stored_index import DELTA_SCHEMA, BatchStore, LocationStore, StoredIndex, VolatileStore
 from lakeindex.lock.write_context import locked
-from lakeindex.model import BaseFile, Group
+from lakeindex.model import BaseFile
 from lakeindex.run.checkpoints import Part
 from lakeindex.run.index.ask_index import ask_engine
 from lakeindex.run.index.index_session import (
@@ -150,20 +150,13 @@ class StoredSession(IndexSession):
         with locked(self._storage, self._spec.config, f"applying deltas to index {self._facts.index_type}"):
             store.apply(state.view.deltas)
 
-    def prepare(
-        self,
-        snapshot: Snapshot,
-        instant: str,
-        written: Sequence[CoveredFile],
-        parts: Sequence[Part],
-        gone: Sequence[Group] = (),
-    ) -> None:
+    def prepare(self, snapshot: Snapshot, delta: Delta, parts: Sequence[Part]) -> None:
         """Put the delta of a commit that is about to be made into the log."""
         state = self._log.at(snapshot.timeline)
         if state.built is None:  # a write that looks no key up: who builds it reads what is written now
             return
-        self._put(Delta(instant, tuple(written), tuple(gone)), parts, state)
-        self._open(state).prepare(instant)
+        self._put(delta, parts, state)
+        self._open(state).prepare(delta.instant)
 
     def committed(self, written: Sequence[CoveredFile], parts: Sequence[Part]) -> None:
         """The commit stands. What goes wrong here is made good by the next look-up: the caller notes it."""

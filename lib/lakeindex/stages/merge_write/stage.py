@@ -32,7 +32,7 @@ from lakeindex.index.bloom_options import USE_METADATA_OPTION, BloomOptions
 from lakeindex.index.cost import FILTER_BYTES_A_ROW, FOOTER_TEXT, LookupLoad, cost_of, entries_of, hit_chance, touched
 from lakeindex.index.cost_constants import CONSTANTS
 from lakeindex.index.fate import Fate
-from lakeindex.index.locations.change_log import CoveredFile
+from lakeindex.index.locations.change_log import CoveredFile, Delta
 from lakeindex.index.registry import index_for
 from lakeindex.model import BaseFile, IndexType
 from lakeindex.pipeline import STAGED_OP, STAGED_PARTITION, Stage
@@ -420,17 +420,17 @@ class MergeAttempt:
         extra = {SCHEMA_KEY: schema, **footers, **kept_entry(set(groups))}
         commit = CommitMetadata(stats, self._spec.operation, extra, replaced_file_ids=gone)
         expected = tuple(ExpectedFile(one.file.path, one.file.size_bytes, one.rows) for one in written)
-        covered = [
+        covered = tuple(
             CoveredFile(w.file.partition_path, w.file.file_id, w.file.name, w.rows, w.old.name if w.old else None)
             for w in written
-        ]
+        )
         deltas = [w.delta for w in written if w.delta is not None]
         if kept.num_rows:
             deltas.append(run_folder(self._spec).write_table(f"{self._attempt}/kept.parquet", kept))
         if self._spec.feed is not None and self._spec.feed.source:
             mark_applied(storage_at(self._spec.table_uri), self._spec.feed, self._session.instant)
         lost = tuple((one.partition_path, one.file_id) for one in merged.planned.replaced.files)
-        self._index.prepare(self._bound.snapshot, self._session.instant, covered, deltas, lost)
+        self._index.prepare(self._bound.snapshot, Delta(self._session.instant, covered, lost), deltas)
         instant = self._session.publish(commit, expected, self._guards(merged), summary.to_json())
         if instant == summary.instant:
             behind = f"index {self._facts.index_type} is behind {instant} until the next look-up"
