@@ -34,11 +34,13 @@ class Choice:
             would be among the chosen ones.
         settle: of keys that are stored more than once, says which of the rows that were found go; None: all do. They
             are looked for in all files then, whatever the index knows.
+        given: columns of the table that the rows are written with; None: all. The others stay as they are.
     """
 
     inputs: tuple[str, ...]
     recheck: Callable[[Sequence[BaseFile]], None]
     settle: Callable[[TableFacts, LookedUp], LookedUp] | None = None
+    given: tuple[str, ...] | None = None
 
 
 class Source(Protocol):
@@ -67,17 +69,19 @@ class ChosenBatch:
         Raises:
             InputError: the rows that come are not those that the run began with.
         """
+        bound = replace(bound, facts=replace(bound.facts, given=None))  # whatever an attempt before has left
         now = (snapshot_mark(bound.snapshot), bound.facts)
         if self._chosen is None or self._known != now:
             self.looked_up = None
             choice = self._source.choose(self._spec, bound)
             whole = replace(self._spec, inputs=(*choice.inputs, *self._spec.inputs))
-            staged = run_stage_input(whole, bound.facts, self._runner)
+            staged = run_stage_input(whole, replace(bound.facts, given=choice.given), self._runner)
             if self._coming is not None:
                 self._coming.check_unchanged(self._spec.batch_id)
             self._chosen = choice, staged
             self._known = now
-        return self._chosen[1], bound
+        choice, staged = self._chosen
+        return staged, replace(bound, facts=replace(bound.facts, given=choice.given))
 
     def located(self, bound: BoundTable, staged: StageRun, before: LookedUp | None) -> LookedUp:
         """Stages 2 to 4 of the rows that are there now."""

@@ -18,7 +18,7 @@ from lakeindex.run.spec import BoundTable, RunSpec, run_folder
 from lakeindex.run.summary import PlannedChange, RunSummary
 from lakeindex.stages.merge_write.planning import MergePlan, plan_merge
 from lakeindex.stages.merge_write.stage import notes_of
-from lakeindex.stages.stage_input.batch_columns import identity_of, with_columns_of
+from lakeindex.stages.stage_input.batch_columns import identity_of
 from lakeindex.table.host import this_host
 from lakeindex.tasks.memory_bound import memory_bound
 from lakeindex.tasks.runner import Runner
@@ -58,19 +58,18 @@ def _planned(spec: RunSpec, opened: BoundTable, runner: Runner, source: Source |
         batch: Batch = ChosenBatch(spec, coming, source, runner)
     else:
         batch = GivenBatch(spec, runner, run_stage_input(spec, opened.facts, runner), None)
-    staged, _ = batch.staged_on(opened)
+    staged, bound = batch.staged_on(opened)
     if not staged.manifest.counters["rows_out"]:
         return replace(nothing_to_do(spec, staged), dry_run=True)
     if source is None:
         done = find_done(context, identity_of(spec, staged.manifest))
         if done is not None:
             return replace(done_before(spec, done), dry_run=True)
-    looked_up = batch.located(opened, staged, None)
-    return _summary(spec, opened, staged, looked_up, runner)
+    looked_up = batch.located(bound, staged, None)
+    return _summary(spec, bound, staged, looked_up, runner)
 
 
-def _summary(spec: RunSpec, opened: BoundTable, staged: StageRun, looked_up: LookedUp, runner: Runner) -> RunSummary:
-    bound = replace(opened, facts=with_columns_of(opened.facts, staged.manifest.facts, spec.config))
+def _summary(spec: RunSpec, bound: BoundTable, staged: StageRun, looked_up: LookedUp, runner: Runner) -> RunSummary:
     folder = run_folder(spec)
     chunks, attempt = chunks_of(folder, looked_up.staged), folder.new_attempt(Stage.MERGE_WRITE)
     planned = plan_merge(spec, bound, chunks, looked_up, runner, attempt)

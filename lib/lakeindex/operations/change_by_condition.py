@@ -58,10 +58,12 @@ class Assignment:
 
     Attributes:
         expression: the value, as Arrow computes it from the row's columns.
+        reads: columns that it is computed from.
     """
 
     column: str
     expression: pc.Expression
+    reads: frozenset[str]
 
 
 def read_values(values: Mapping[str, object], facts: TableFacts) -> tuple[Assignment, ...]:
@@ -74,7 +76,11 @@ def read_values(values: Mapping[str, object], facts: TableFacts) -> tuple[Assign
         UsageError: there is no such column, it may not be set, or the value does not fit its type.
     """
     _check_columns(values, facts)
-    return tuple(Assignment(name, _expression(name, value, facts.schema)) for name, value in values.items())
+    every = frozenset(facts.schema.names)
+    found = {name: _assigned(name, value, facts.schema) for name, value in values.items()}
+    return tuple(
+        Assignment(name, one.expression, every if one.reads is None else one.reads) for name, one in found.items()
+    )
 
 
 def assigned(rows: pa.Table, values: Sequence[Assignment]) -> pa.Table:
@@ -122,7 +128,7 @@ def _fixed(name: str, why: str, hint: str) -> UsageError:
     return UsageError(f"column {name!r} cannot be set: {why}", culprit=name, hint=hint)
 
 
-def _expression(name: str, value: object, schema: pa.Schema) -> pc.Expression:
+def _assigned(name: str, value: object, schema: pa.Schema) -> Assigned:
     column = schema.field(name)
     if isinstance(value, str | pc.Expression):
         with loading():  # of sqlglot, too
@@ -141,7 +147,7 @@ def _expression(name: str, value: object, schema: pa.Schema) -> pc.Expression:
             culprit=name,
             hint="CAST(... AS type) makes another type of it, in the expression",
         )
-    return found.expression
+    return found
 
 
 def _constant(name: str, value: object, kind: pa.DataType) -> Assigned:
@@ -155,7 +161,7 @@ def _constant(name: str, value: object, kind: pa.DataType) -> Assigned:
             culprit=name,
             hint="a text is an expression: a constant text is in single quotes, as in \"'closed'\"",
         ) from None
-    return Assigned(pc.scalar(scalar), scalar.type)
+    return Assigned(pc.scalar(scalar), scalar.type, frozenset())
 
 
 @dataclass(frozen=True)
@@ -164,6 +170,7 @@ class ChooseTask:
 
     Attributes:
         files: the files, each with the record keys to look for by their numbers; None: compare all of its rows.
+        given: columns of the table that are written.
         virtual: how the keys of stored rows are made; None: they are stored.
         stem: path of the files to write, up to their number.
     """
@@ -172,6 +179,7 @@ class ChooseTask:
     read: ReadSpec
     files: tuple[tuple[BaseFile, RowNumbers | None], ...]
     values: tuple[Assignment, ...]
+    given: tuple[str, ...]
     virtual: VirtualKeys | None
     stem: str
 
@@ -201,10 +209,10 @@ def _batches(task: ChooseTask) -> Iterator[pa.RecordBatch]:
                 keys, rows_of_table = chosen.column(RECORD_KEY), chosen.drop_columns([RECORD_KEY])
             else:
                 keys, rows_of_table = task.virtual.of(chosen, file.path), chosen
-            columns = assigned(rows_of_table, task.values)
+            columns = assigned(rows_of_table, task.values).select(task.given).columns
             partition = pa.repeat(pa.scalar(file.partition_path, pa.string()), chosen.num_rows)
-            names = [RECORD_KEY, PARTITION_PATH, *columns.column_names]
-            yield from pa.table([keys, partition, *columns.columns], names=names).to_batches()
+            names = [RECORD_KEY, PARTITION_PATH, *task.given]
+            yield from pa.table([keys, partition, *columns], names=names).to_batches()
 
 
 @dataclass(frozen=True)
@@ -222,16 +230,23 @@ class TableRows:
         """As :class:`lakeindex.conductor.chosen_batch.Source`."""
         chosen, facts = required(spec), bound.facts
         updates = chosen.change is Change.UPDATE
-        keyed_by = (RECORD_KEY,) if facts.virtual is None else facts.virtual.columns
-        columns = (*keyed_by, *(facts.schema.names if updates else ()))
-        request = ScanRequest(columns=columns, where=chosen.where, options=dict(spec.options))
-        plan = plan_scan(bound.table, bound.snapshot.timeline, request, self.runner)
         values = read_values(self.values, facts) if updates else ()
-        inputs = self._written(spec, plan, values, facts.virtual)
-        return Choice(inputs, _Recheck(plan.spec, chosen.text, bound.table))
+        given = _given(facts, values) if updates else ()
+        keyed_by = (RECORD_KEY,) if facts.virtual is None else facts.virtual.columns
+        read = dict.fromkeys([*keyed_by, *given, *(name for one in values for name in sorted(one.reads))])
+        request = ScanRequest(columns=tuple(read), where=chosen.where, options=dict(spec.options))
+        plan = plan_scan(bound.table, bound.snapshot.timeline, request, self.runner)
+        inputs = self._written(spec, plan, values, given, facts.virtual)
+        recheck = _Recheck(plan.spec, chosen.text, bound.table)
+        return Choice(inputs, recheck, given=given if updates else None)
 
     def _written(
-        self, spec: RunSpec, plan: ScanPlan, values: tuple[Assignment, ...], virtual: VirtualKeys | None
+        self,
+        spec: RunSpec,
+        plan: ScanPlan,
+        values: tuple[Assignment, ...],
+        given: tuple[str, ...],
+        virtual: VirtualKeys | None,
     ) -> tuple[str, ...]:
         files = plan.asked
         if not files:
@@ -242,13 +257,20 @@ class TableRows:
         read = plan.spec
         tasks = [
             ChooseTask(
-                spec, read, tuple(files[number] for number in numbers), values, virtual, f"{folder}/{place:05d}-"
+                spec, read, tuple(files[number] for number in numbers), values, given, virtual, f"{folder}/{place:05d}-"
             )
             for place, numbers in enumerate(packs)
         ]
         done = run_tasks(near, choose_rows, tasks, "choose the rows that meet the condition")
         root = spec.checkpoints_uri.rstrip("/")
         return tuple(f"{root}/{path}" for paths in done for path in paths)
+
+
+def _given(facts: TableFacts, values: Sequence[Assignment]) -> tuple[str, ...]:
+    """Columns of an update's batch: those that it sets, and those that say whether a row goes, or comes too late."""
+    marks = [DELETE_MARK] if facts.delete_mark is None else [DELETE_MARK, facts.delete_mark[0].split(".")[0]]
+    wanted = {*facts.event_time_fields, *marks, *(one.column for one in values)}
+    return tuple(name for name in facts.schema.names if name in wanted)
 
 
 @dataclass(frozen=True)

@@ -51,10 +51,13 @@ _GREATER: Final = (Comparison.GREATER, Comparison.GREATER_EQUAL)
 
 @dataclass(frozen=True)
 class Assigned:
-    """A value as Arrow computes it, and its type."""
+    """A value as Arrow computes it, and its type; ``reads``: all top-level columns that it is computed from, where that
+    is known.
+    """
 
     expression: pc.Expression
     type: pa.DataType
+    reads: frozenset[str] | None = None
 
 
 def text_of(expression: pc.Expression) -> str:

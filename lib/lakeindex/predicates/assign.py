@@ -187,7 +187,8 @@ def expression_for(text: str, column: pa.Field, schema: pa.Schema) -> Assigned:
         UsageError: it cannot be read, names no column of the table, or asks for what is not valid.
     """
     try:
-        return _Values(text, schema).value(tree_of(text), column.type)
+        reader = _Values(text, schema)
+        found = reader.value(tree_of(text), column.type)
     except UsageError as error:
         raise UsageError(
             f"column {column.name!r} ({column.type}) cannot be set to {clipped(text)!r}: {error.message}",
@@ -196,6 +197,7 @@ def expression_for(text: str, column: pa.Field, schema: pa.Schema) -> Assigned:
         ) from None
     except RecursionError:
         raise UsageError(f"the value of column {column.name!r} is nested too deep", culprit=column.name) from None
+    return Assigned(found.expression, found.type, frozenset(reader.named))
 
 
 def type_of_expression(expression: pc.Expression, schema: pa.Schema, shown: str) -> pa.DataType:

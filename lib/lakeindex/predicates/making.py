@@ -45,6 +45,8 @@ class Maker:
     def __init__(self, text: str, schema: pa.Schema) -> None:
         self._text = text
         self._schema = schema
+        self.named: set[str] = set()
+        """Top-level columns that were asked for so far."""
 
     def _compare_with(self, column: Operand, how: Comparison, literal: Literal | None) -> Node:
         return Constant(None) if literal is None else self._with_value(column, how, literal)
@@ -98,6 +100,7 @@ class Maker:
             kind = fields[known.index(name)].type
             fields = list(kind) if pa.types.is_struct(kind) else []
             seen = f"{seen}{name}."
+        self.named.add(names[0])
         return Column(names, kind)
 
 

@@ -115,6 +115,42 @@ def test_an_update_encodes_what_it_sets(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("values", "written"),
+    [
+        ({"v": "s.x || case when w = 'w1' then v else 'n' end"}, ["ts", "v", "op"]),
+        ({"w": None, "s": pc.field("s")}, ["ts", "w", "s", "op"]),
+    ],
+)
+def test_rows_are_chosen_with_what_an_update_sets(tmp_path: Path, values: dict[str, Any], written: list[str]) -> None:
+    """And with what says that a row goes or comes too late; the values may be computed from any column."""
+    schema = pa.schema(
+        {"id": pa.string(), "ts": pa.int64(), "v": pa.string(), "w": pa.string(), "s": pa.struct({"x": pa.string()}),
+         "op": pa.string()}
+    )  # fmt: skip
+    rows: list[dict[str, Any]] = [
+        {"id": f"k{n}", "ts": n, "v": f"v{n}", "w": f"w{n}", "s": {"x": f"x{n}"}, "op": "I"} for n in range(4)
+    ]
+    mark = {"hoodie.payload.delete.field": "op", "hoodie.payload.delete.marker": "D"}
+    table = lakeindex.create_table(tmp_path / "t", schema, key="id", ordering="ts")
+    with (tmp_path / "t/.hoodie/hoodie.properties").open("a", encoding="utf-8") as file:
+        file.writelines(f"hoodie.record.merge.property.{name}={value}\n" for name, value in mark.items())
+    table.upsert(pa.Table.from_pylist(rows, schema=schema))
+    done = table.update(values, where="w <> 'w3'")
+    assert (done.fates, done.notes) == ({"updates": 3}, ())
+    for row in rows[:3]:
+        new = {"v": row["s"]["x"] + (row["v"] if row["w"] == "w1" else "n")} if "v" in values else {"w": None}
+        row.update(new)
+    assert table.read(meta=False).sort_by("id").to_pylist() == rows
+    chosen = (tmp_path / "t.lakeindex" / done.run_id).glob("chosen/*/*.arrow")
+    names = [pa.ipc.open_file(file.read_bytes()).schema.names for file in chosen]
+    assert names == [["_hoodie_record_key", "_hoodie_partition_path", *written]]
+    assert table.update({"op": "case when id = 'k0' then 'D' else op end"}, where="true").fates == {
+        "updates": 3, "deletes": 1,
+    }  # fmt: skip
+    assert table.read(meta=False).sort_by("id").to_pylist() == rows[1:]
+
+
+@pytest.mark.parametrize(
     ("values", "told"),
     [
         ({"id": "'x'"}, "'id'.*record key"),

@@ -190,7 +190,7 @@ def _stored_rows(task: MovedTask, file: BaseFile, located: pa.Table) -> pa.Table
 def notes_of(spec: RunSpec, facts: TableFacts) -> tuple[str, ...]:
     """What the caller should know of the run's options and of the index."""
     notes = [*spec.config.notes, *facts.changes, *index_for(facts.index).notes(spec.config)]
-    stays = facts.kept
+    stays = facts.kept if spec.chosen is None else ()
     kept = [name for name in facts.schema.names if name in stays]
     if kept:
         more = f" and {len(kept) - _COLUMNS_NAMED} more" if len(kept) > _COLUMNS_NAMED else ""

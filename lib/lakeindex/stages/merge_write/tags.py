@@ -321,7 +321,7 @@ def tag_chunks(task: TagTask) -> TagResult:
         asking = unfound & ~is_delete
         is_new = _inserted(task, chunk, asking)
         unmet += int((asking & ~is_new).sum())
-        if task.facts.given is not None:
+        if task.facts.given is not None and task.spec.chosen is None:
             lacking, bad = incomplete_rows(task.facts, folder, chunk, np.flatnonzero(is_new), f"{task.path}-quarantine")
             is_new[lacking] = False
             incomplete.append(bad)

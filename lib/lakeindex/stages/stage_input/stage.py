@@ -576,7 +576,7 @@ class _Keying:
         facts, updates = self._task.facts, self._task.spec.change is Change.UPDATE
         only: frozenset[str] | None = None if updates else frozenset()
         mark = facts.delete_mark if updates else None
-        fitted = fit_batch(batch, facts.schema, only=only, delete_mark=mark)
+        fitted = fit_batch(batch, columns_to_stage(facts), only=only, delete_mark=mark)
         if updates and fitted.null_problem.null_count < batch.num_rows:
             why = fitted.null_problem.drop_null()[0].as_py()
             raise SchemaMismatchError(f"the update cannot be stored: {why}", culprit=why, hint="nothing was published")

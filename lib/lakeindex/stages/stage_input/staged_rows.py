@@ -374,7 +374,7 @@ def _keyed_by(facts: TableFacts) -> Mapping[str, str]:
     keys, partitions = facts.keys.record_key_fields, facts.keys.partition_fields
     pairs = [(STAGED_KEY, keys[0])] if len(keys) == 1 else []
     pairs += [(STAGED_PARTITION, partitions[0][0])] if len(partitions) == 1 else []
-    return {made: field for made, field in pairs if field in facts.schema.names}
+    return {made: field for made, field in pairs if field in facts.staged.names}
 
 
 def _chunk_bounds(rows: pa.Table, most: int, *, is_global: bool) -> Iterator[tuple[int, int]]:
