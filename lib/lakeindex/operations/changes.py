@@ -182,11 +182,14 @@ def _ended(timeline: Timeline, time: str) -> str | None:
 
 
 def _restored(timeline: Timeline, one: Instant) -> frozenset[str]:
-    """What a restore that has begun takes away; one that is done may have taken away less than was planned."""
+    """What a restore takes away; one that is done may have taken away less than was planned, one that has not begun, or
+    is over, what is gone by now.
+    """
     done = timeline.undone_by(one).instants if one.is_completed else frozenset()
     plan = None if done else timeline.restore_plan(one.time)
-    if plan is not None and (one.is_completed or timeline.restore_in_force() == (one.time, plan)):
-        done = frozenset(time for time, _ in plan.instants)
+    if plan is not None:
+        is_whole = one.is_completed or timeline.restore_in_force() == (one.time, plan)
+        done = frozenset(time for time, _ in plan.instants if is_whole or not timeline.is_committed(time))
     return done - timeline.completed_write_times
 
 

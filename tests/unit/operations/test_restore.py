@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import json
 import time
 from pathlib import Path
@@ -17,10 +18,12 @@ from lakeindex.commit.recovery import maintaining
 from lakeindex.commit.services.archive import archive_instants
 from lakeindex.errors import LakeIndexError, TableCorruptError, TableUnsupportedError, UsageError, WriteConflictError
 from lakeindex.format.instants import iso_of_instant_time, next_instant_time, previous_instant_time
+from lakeindex.model import Instant, InstantState
 from lakeindex.operations import restore as restoring
 from lakeindex.operations.table_states import commit_points
 from lakeindex.storage.memory import Call
 from lakeindex.table.handle import Table
+from lakeindex.timeline.avro_instants import OWN_SYNC_MARKER, RestorePlan, format_restore_plan
 from tests.builders import Row, batch_of, make_table, rows_of
 from tests.meanwhile import MemoryTable, writes_data
 from tests.model.power import pass_for_dead
@@ -58,6 +61,9 @@ def test_a_table_goes_back_and_its_batches_come_again(tmp_path: Path, index: str
     table.maintain(["metadata"])
     planned = table.restore(kept, dry_run=True)
     assert [one.batch_id for one in planned.commits] == ["gone", "three", "two"]
+    counts = [(0, 0, 1), *((one.inserts + one.moved, one.updates, one.moved) for one in (third, second))]
+    assert [(one.inserts, one.updates, one.deletes) for one in planned.commits] == counts
+    assert planned.bytes_deleted == sum((tmp_path / "t" / path).stat().st_size for path in planned.files_deleted)
     assert (planned.rows_before, planned.rows_after, planned.dry_run) == (len(after), len(before), True)
     assert [row[:4] for row in told(table)] == after, "a dry run changes nothing"
     done = table.restore(kept)
@@ -83,7 +89,7 @@ def made(path: Path, version: str = "9", **options: str) -> tuple[LakeTable, str
 
 def test_a_key_that_a_later_write_took_away_again_is_where_it_was(tmp_path: Path) -> None:
     """Of a file group that several writes changed the newest slice says which keys the index has: an older one of them names a
-    key that moved away since, and would call it gone where it is stored now. Base files of the metadata table have taken in all of
+    key that moved away since, and would call it gone where it is stored now. One that only the newest lacks is there again. Base files of the metadata table have taken in all of
     these writes, or the oldest.
     """
     for version, all_are_taken_in in (("6", True), ("9", True), ("9", False)):
@@ -92,20 +98,20 @@ def test_a_key_that_a_later_write_took_away_again_is_where_it_was(tmp_path: Path
             hoodie__index__type="GLOBAL_SIMPLE",
             hoodie__write__table__version=version,
         )
-        upsert(table, [Row("a", "x", 1, "1"), Row("b", "y", 1, "1")], "one")
+        upsert(table, [Row("a", "x", 1, "1"), Row("c", "x", 1, "1"), Row("b", "y", 1, "1")], "one")
         table.metadata_build(["record_index"])
         first = str(table.history()[0].instant)
         options = {"hoodie.simple.index.update.partition.path": "true"}
         upsert(table, [Row("n", "x", 2, "2")], "two", options=options)
         if not all_are_taken_in:
             table.maintain(["metadata"])
-        table.delete(pa.table({"id": ["n"], "day": ["x"]}), batch_id="gone")
+        table.delete(pa.table({"id": ["c", "n"], "day": ["x", "x"]}), batch_id="gone")
         upsert(table, [Row("m", "x", 3, "3"), Row("n", "y", 3, "3")], "three", options=options)
         if all_are_taken_in:
             table.maintain(["metadata"])
         table.restore(first)
         assert table.metadata_verify().ok, version
-        assert table.get(["a", "b", "m", "n"]).missing == ("m", "n"), version
+        assert table.get(["a", "b", "c", "m", "n"]).missing == ("m", "n"), version
 
 
 def test_what_was_replaced_lives_again(tmp_path: Path) -> None:
@@ -280,6 +286,82 @@ def test_changes_do_not_go_on_from_what_had_a_commit_that_was_taken_back_though_
     assert lost
     assert max(lost) < inner[0]
     assert world.table.changes(since=inner[0]).to_arrow()["ts"].to_pylist() == [2, 3]
+
+
+def test_changes_go_on_from_what_did_not_have_the_commit_that_was_taken_back() -> None:
+    """It began before the one that is gone on from, and was completed later."""
+    world, _, inner, outer = overlapping("9")
+    assert [one.instant for one in world.table.restore(inner).commits] == [outer]
+    assert world.table.changes(since=inner).to_arrow().num_rows == 0
+
+
+def test_the_point_before_a_commit_is_the_end_of_the_one_that_was_completed_before_it() -> None:
+    for version in ("6", "9"):
+        world, first, inner, outer = overlapping(version)
+        points = {time: commit_points(world.table.uri, time) for time in (first, inner, outer)}
+        ends = {time: (one and one.completion_time) or time for time, one in points.items()}
+        assert sorted(ends, key=ends.__getitem__) == (
+            [first, inner, outer] if version == "9" else [first, outer, inner]
+        )
+        before = dict(zip([None, *sorted(ends.values())], sorted(ends, key=ends.__getitem__), strict=False))
+        assert {time: one and one.previous for time, one in points.items()} == {t: end for end, t in before.items()}
+
+
+def test_changes_do_not_go_on_from_what_a_restore_took_away_that_was_cut_short(tmp_path: Path) -> None:
+    """Of another writer, which has written since: it is over, and what it had taken away by then is gone."""
+    for version, taken in itertools.product(("6", "9"), (True, False)):
+        world = MemoryTable(hoodie__write__table__version=version)
+        first, second, third = (str(world.upsert([Row(key, "x", 1, "")]).instant) for key in "abc")
+        timeline, time = world.timeline(), previous_instant_time(third)
+        for state, data in (
+            ("requested", format_restore_plan(RestorePlan(first, ((second, "commit"),)))),
+            ("inflight", b""),
+        ):
+            path = timeline.path(Instant(time, "restore", InstantState(state)))
+            world.store.write(path, data.replace(OWN_SYNC_MARKER, b"another-writer-1"))
+        if not taken:
+            assert world.table.changes(since=second).to_arrow()["id"].to_pylist() == ["c"]
+            continue
+        done = timeline.completed_write(second)
+        assert done is not None
+        world.store.delete(timeline.path(done))
+        with pytest.raises(
+            UsageError, match=f"commit {second}, which the table had then, was taken away by restore"
+        ) as no:
+            world.table.changes(since=second)
+        assert f"changes since {first}" in no.value.hint
+        assert world.table.changes(since=third).to_arrow().num_rows == 0
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_changes_go_on_beside_a_restore_that_has_not_begun_and_names_what_was_archived(version: str) -> None:
+    """It has taken nothing away: what is not on the timeline any more is in the archive."""
+    world = MemoryTable(hoodie__write__table__version=version)
+    _, second, third = (str(world.upsert([Row(key, "x", 1, "")]).instant) for key in "abc")
+    opened = Table.open(world.store)
+    before = [one for one in opened.load_timeline().completed_writes if one.time != third]
+    with maintaining(opened, "archiving") as (_, lock):
+        assert archive_instants(opened.storage, opened.load_timeline, lock, before)
+    timeline = world.timeline()
+    plan = format_restore_plan(RestorePlan(before[0].time, ((third, "commit"), (second, "commit"))))
+    late = Instant(next_instant_time(timeline.max_time, 0), "restore", InstantState.REQUESTED)
+    world.store.write(timeline.path(late), plan.replace(OWN_SYNC_MARKER, b"another-writer-1"))
+    assert world.table.changes(since=third).to_arrow().num_rows == 0
+
+
+def test_changes_go_on_from_what_was_completed_after_a_roll_back_that_it_began_before() -> None:
+    """What was taken back while the commit was in flight, the table did not have when it was completed."""
+    for version in ("6", "9"):
+        world, undone = MemoryTable.holding([Row("a", "x", 1, "")], hoodie__write__table__version=version), list[str]()
+
+        def come_and_go(world: MemoryTable = world, undone: list[str] = undone) -> None:
+            undone.append(str(world.upsert([Row("b", "y", 1, "")]).instant))
+            world.table.rollback(undone[0])
+
+        world.once(writes_data, come_and_go)
+        outer = str(world.upsert([Row("c", "z", 1, "")]).instant)
+        assert outer < undone[0]
+        assert world.table.changes(since=outer).to_arrow().num_rows == 0
 
 
 @pytest.mark.parametrize("version", ["6", "9"])
