@@ -15,7 +15,7 @@ from urllib.parse import quote
 import pytest
 
 from lakeindex.storage import options as store_options
-from tests.dags.jobs import Jobs, states
+from tests.dags.jobs import Jobs, set_state, states
 
 pytestmark = [pytest.mark.dag, pytest.mark.usefixtures("airflow_db")]
 
@@ -142,6 +142,9 @@ def test_what_cannot_pass_fails_at_once_and_the_tab_says_why(
     assert case.message in page
     assert f"What to do: {case.cure}" in page
     assert "the task is not tried again" in page
+    set_state(run, task, "up_for_retry")
+    page = api(f"/lakeindex/report/{case.dag_id}/{quote(run.run_id)}", "viewer").text
+    assert "The run has not begun: what failed is tried again" in page
 
 
 def test_a_run_whose_first_task_is_tried_again_has_not_failed_yet() -> None:

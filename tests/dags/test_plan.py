@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeindex.airflow.dag_plan import DagPlan, make_plan
+from lakeindex.airflow.dag_plan import DagPlan, batch_of_run, make_plan
 from lakeindex.airflow.funnel import fates, funnel_text
 from lakeindex.airflow.tables import TableConf
 from lakeindex.errors import UsageError
@@ -48,6 +48,14 @@ def test_a_table_that_says_its_index_gets_no_option_for_it() -> None:
 def test_a_plan_survives_xcom() -> None:
     plan = make_plan(TABLE, {"options": {"a": "b"}}, ["x", "y"], batch_id=f"{BATCH}/-1")
     assert DagPlan.from_xcom(json.loads(json.dumps(plan.to_xcom()))) == plan
+
+
+def test_a_zero_is_said() -> None:
+    """Who asks not to wait, or is the first instance of a mapped task, is not one that says nothing."""
+    plan = make_plan(TABLE, {"lock_wait": 0}, ["x"], batch_id=f"{BATCH}/0")
+    assert dict(plan.options)["lakeindex.lock.wait"] == "0"
+    assert "lakeindex.lock.wait" not in dict(make_plan(TABLE, {}, ["x"], batch_id=f"{BATCH}/0").options)
+    assert [batch_of_run("d", "r", index) for index in (None, -1, 0, 1)] == ["d/r/-1", "d/r/-1", "d/r/0", "d/r/1"]
 
 
 def test_the_run_wins_over_the_table_in_how_it_is_executed() -> None:

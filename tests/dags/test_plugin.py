@@ -67,6 +67,15 @@ def test_the_page_of_a_run_that_upserts_several_tables(tmp_path: Path):
     assert '<a href="/log">upsert [1]</a>' in page
 
 
+def test_a_run_has_failed_if_one_of_its_tasks_is_not_tried_again():
+    from lakeindex.airflow.plugin import FailedTask, page_of
+
+    waits = [FailedTask("check_input", number, "/log", waits=number == 0) for number in range(2)]
+    assert "The run failed before it began" in page_of("d", [], waits)
+    assert "what failed is tried again" in page_of("d", [], waits[:1])
+    assert "no task has said what it upserts" in page_of("d", [])
+
+
 def test_only_who_may_see_the_run_sees_its_report(api: Callable[..., Any]):
     path = f"/lakeindex/report/{DAG}/{RUN}"
     assert api(path).status_code == 401

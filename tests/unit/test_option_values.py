@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from contextlib import suppress
+from pathlib import PurePosixPath
 
 import pyarrow as pa
 import pytest
@@ -19,7 +20,7 @@ from lakeindex.index.hbase.hbase_options import HBaseOptions
 from lakeindex.index.registry import index_for
 from lakeindex.model import IndexType, Operation
 from lakeindex.options.option_table import BY_KEY, CREATE_BY_KEY
-from lakeindex.options.parse import NOTED_VALUES, index_spec, parse_options
+from lakeindex.options.parse import NOTED_VALUES, index_spec, option_texts, parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.pipeline import default_checkpoints, run_id_of
 from lakeindex.run.spec import RunSpec
@@ -186,6 +187,16 @@ def test_options_are_equal_whatever_order_and_defaults_they_were_given_in() -> N
     }
     assert parse_options(given) == parse_options(dict(reversed(list(given.items()))))
     assert parse_options({}).having(BloomOptions, "prune_by_ranges", True) == parse_options({})
+
+
+def test_options_from_python_are_texts_bools_numbers_and_paths() -> None:
+    values: dict[object, str] = {"a": "a", True: "true", 3: "3", 0.5: "0.5", PurePosixPath("/x/y"): "/x/y"}
+    assert option_texts({f"o{at}": value for at, value in enumerate(values)}) == {
+        f"o{at}": text for at, text in enumerate(values.values())
+    }
+    for wrong in (None, ["a"], b"a"):
+        with pytest.raises(OptionError, match=r"option hoodie\.index\.type cannot be "):
+            option_texts({"hoodie.index.type": wrong})
 
 
 def test_options_that_change_nothing_take_what_is_done_only() -> None:

@@ -132,6 +132,45 @@ def test_throttled_calls_are_repeated(glue: GlueCatalog, tmp_path: Path, monkeyp
     assert len(slept) == 12
 
 
+class Unprocessed:
+    """Glue, that leaves all but the first of what it is asked for to the next call."""
+
+    def __init__(self, catalog: GlueCatalog) -> None:
+        self.answers: list[int] = []
+        catalog._client.meta.events.register("provide-client-params.glue.BatchGetPartition", self.asked)
+        catalog._client.meta.events.register("after-call.glue.BatchGetPartition", self.said)
+
+    def asked(self, params: dict[str, Any], **_: Any) -> dict[str, Any]:
+        self._left = params["PartitionsToGet"][1:]
+        return {**params, "PartitionsToGet": params["PartitionsToGet"][:1]}
+
+    def said(self, parsed: dict[str, Any], **_: Any) -> None:
+        self.answers.append(len(parsed["Partitions"]))
+        parsed["UnprocessedKeys"] = self._left
+
+
+def test_partitions_that_were_not_answered_for_are_asked_for_again(glue: GlueCatalog, tmp_path: Path):
+    table = table_of(GlueWorld(tmp_path, glue))
+    table.upsert(rows("a/eu", "b/us", "c/as"))
+    synced(glue, table)
+    there = [("as",), ("eu",), ("us",)]
+    slow = Unprocessed(glue)
+    assert [one.values for one in glue.partitions_of(entry(glue), there)] == there
+    assert slow.answers == [1, 1, 1]
+
+
+@pytest.mark.parametrize("code", ["ConcurrentModificationException", "VersionMismatchException"])
+def test_an_entry_that_is_another_by_now_is_looked_at_again(code: str, glue: GlueCatalog, tmp_path: Path):
+    table = table_of(GlueWorld(tmp_path, glue))
+    table.upsert(rows("a/eu"))
+    synced(glue, table)
+    table.upsert(rows("b/us"))
+    changed = Answers(glue, "UpdateTable", code, times=1)
+    synced(glue, table)
+    assert changed.seen > 1
+    assert_agrees(glue, table)
+
+
 def test_a_missing_permission_is_named(glue: GlueCatalog, tmp_path: Path):
     table = table_of(GlueWorld(tmp_path, glue))
     table.upsert(rows("a/eu", "b/us"))

@@ -12,6 +12,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from lakeindex.cli import main
+from tests.builders import Row, batch_of, make_table
 from tests.cli_support import lakeindex
 from tests.unit.cli.tables import batch, row, table_with
 
@@ -60,6 +61,11 @@ def test_runs_the_newest_first_and_instants(tmp_path: Path):
     assert instants == sorted(instants, reverse=True)
     assert len(instants) == 2
     assert offered("rollback", str(tmp_path)) == []
+    for version in ("6", "9"):
+        other = make_table(tmp_path / version, hoodie__write__table__version=version)
+        instant = other.upsert(batch_of([Row("a", "x", 1, "")])).instant
+        replaced = other.insert_overwrite(batch_of([Row("b", "x", 2, "")])).instant
+        assert offered("rollback", str(tmp_path / version)) == [replaced, instant]
 
 
 def test_a_shell_gets_its_script_and_its_answers_without_data_libraries():

@@ -12,7 +12,13 @@ from lakeindex.format.file_names import crc_path
 from lakeindex.lock.lock import acquire
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
 from lakeindex.table.handle import Table
-from lakeindex.timeline.avro_instants import ClusteringGroup, ClusteringSlice, parse_clean_metadata, parse_clean_plan
+from lakeindex.timeline.avro_instants import (
+    OWN_SYNC_MARKER,
+    ClusteringGroup,
+    ClusteringSlice,
+    parse_clean_metadata,
+    parse_clean_plan,
+)
 from tests.model.world import CONFIG, file_id, live_rows
 from tests.unit.commit.protocol_support import FIRST, Batch, World
 from tests.unit.commit.savepoints import savepoint_bytes
@@ -86,13 +92,22 @@ def test_a_file_counts_from_when_it_was_replaced(world: World) -> None:
     assert slices(world.store, B) == [FIRST, newest]
 
 
+def test_an_inflight_file_without_its_plan_goes_only_if_it_is_ours(world: World, history: list[str]) -> None:
+    path = ".hoodie/20350101000000000.clean.inflight"
+    for content, stays in ((b"another writer's", True), (b"ours " + OWN_SYNC_MARKER, False)):
+        world.store.write(path, content)
+        assert clean(world, 100).finished == ()
+        assert (path in world.store.snapshot()) is stays
+
+
 def test_a_savepoint_keeps_its_files(world: World, history: list[str]) -> None:
     name = next(one.path for one in world.store.list_folder("p").objects if FIRST in one.path and A in one.path)
-    saved = savepoint_bytes({"p": (name.rpartition("/")[2],)})
+    (live,) = (one for one in Table.open(world.store).snapshot().base_files("p") if one.file_id == B)
+    saved = savepoint_bytes({"p": (name.rpartition("/")[2], live.name)})
     world.store.write(f".hoodie/{FIRST}.savepoint.inflight", b"")
     world.store.write(f".hoodie/{FIRST}.savepoint", saved)
     done = clean(world, 1)
-    assert done.plan.kept_for_savepoints == 1
+    assert done.plan.kept_for_savepoints == 1, "the live file is not kept for it"
     assert slices(world.store, A) == [FIRST, history[2], history[4]]
     world.store.delete(f".hoodie/{FIRST}.savepoint")
     world.store.delete(f".hoodie/{FIRST}.savepoint.inflight")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lakeindex.api.table import LakeTable
@@ -14,6 +16,7 @@ from lakeindex.model import Instant
 from lakeindex.options.types import Version10, WriteConfig
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
 from lakeindex.table.handle import Table
+from lakeindex.table.properties import metadata_table_of
 from lakeindex.table.property_keys import PROPERTIES_PATH
 from lakeindex.timeline.verdicts import load_verdict
 from tests.builders import Oracle, Row, batch_of, make_table, rows_of
@@ -84,6 +87,47 @@ def test_a_clock_that_stands_still_stands_in_nobodys_way(versioned: Versioned, m
         )
     times = [time for one in versioned.completed() for time in (one.time, one.completion_time)]
     assert len(set(times)) == 6
+
+
+def test_what_the_metadata_table_is_told_is_completed_first(
+    versioned: Versioned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a commit, a clean, a rollback and a restore, though the clock stands still: readers find what is gone said before it is."""
+    monkeypatch.setattr("lakeindex.timeline.clock.time.time_ns", lambda: 1_767_225_600_000_000_000)
+    options = {"lakeindex.clock.max.skew": "0", **WRITE}
+    config = replace(CONFIG, clock_max_skew_seconds=0)
+
+    def upsert(number: int) -> str:
+        rows = batch_of([Row("k", "x", number, "v")])
+        return str(versioned.table.upsert(rows, checkpoints=f"{versioned.uri}-runs", options=options).instant)
+
+    told: dict[str, str] = {}
+
+    def look() -> None:
+        """Its timeline is archived by maintenance."""
+        opened = versioned.opened()
+        metadata = metadata_table_of(opened.storage, opened.properties)
+        assert metadata is not None
+        told.update({one.time: str(one.completion_time) for one in metadata.load_timeline().completed})
+
+    upsert(0)
+    versioned.table.metadata_build(["files"], options=options)
+    upsert(1)
+    upsert(2)
+    assert clean_table(versioned.opened(), 1, config).instant is not None
+    last = upsert(3)
+    look()
+    versioned.table.maintain(["metadata"], options=options)
+    versioned.table.rollback(last, options=options)
+    kept = upsert(4)
+    upsert(5)
+    look()
+    versioned.table.maintain(["metadata"], options=options)
+    versioned.table.restore(kept, options=options)
+    look()
+    ends = {one.action: (told[one.time], str(one.completion_time)) for one in versioned.completed() if one.time in told}
+    assert set(ends) == {"commit", "clean", "rollback", "restore"}
+    assert all(before < end for before, end in ends.values()), ends
 
 
 def test_a_commit_says_what_each_file_was_before(versioned: Versioned) -> None:

@@ -313,6 +313,21 @@ def test_what_was_written_since_ends_a_restore_that_was_left(world: World) -> No
     assert not parse_restore(world.store.read(files_at(world, names.RESTORE)[-1]), "").instants
 
 
+def test_of_a_restore_that_is_over_a_write_that_was_half_taken_away_goes(world: World) -> None:
+    """Its commit is gone: what is left of it is neither of the table nor of a writer."""
+    first, second = world.upsert(BATCH), world.upsert(OTHER, "two")
+    world.clock.sleep(1)
+    third = world.upsert(THIRD, "three")
+    put_restore(world, RestorePlan(first, ((second, "commit"),)), time=f"{int(third) - 1}")
+    world.store.delete(LAYOUT.path(Instant(second, names.COMMIT, InstantState.COMPLETED)))
+    with maintaining(Table.open(world.store), "looking", CONFIG, force=True, host=world.host("next")):
+        pass
+    timeline = Table.open(world.store).load_timeline()
+    assert (timeline.pending, timeline.completed_write_times) == ((), {FIRST, first, third})
+    assert not [path for path in world.store.snapshot() if second in path and not path.startswith(".hoodie/.lakeindex")]
+    assert parse_restore(world.store.read(files_at(world, names.RESTORE)[-1]), "").instants == {second}
+
+
 def test_what_another_writer_has_under_way_is_in_the_way(world: World) -> None:
     first, *_ = three(world)
     for action in (names.CLEAN, names.REPLACE_COMMIT, names.INDEXING, names.CLUSTERING):

@@ -171,6 +171,11 @@ def test_a_stored_key_is_an_error_or_is_left_out(tmp_path: Path, index: str) -> 
     oracle.apply([Row("o", "y", 2, "2")])
     assert content_of(table) == oracle.content()
     assert table.insert(batch_of(FIRST), "ignore").noop
+    both = pa.table(batch_of([Row("k1", "y", 3, "3"), Row("p", "y", 3, "3"), Row("q", "y", 3, "3")]).to_pydict())
+    both = both.set_column(0, "id", pa.array(["k1", None, "q"]))
+    with pytest.raises(QuarantineExceededError, match="2 bad rows, 1 allowed"):
+        table.insert(both, batch_id="both", max_quarantined=1)
+    assert table.insert(both, batch_id="both", max_quarantined=2).fates == {"quarantined": 2, "inserts": 1}
     assert table.check().ok
 
 

@@ -114,6 +114,15 @@ def test_it_is_called_with_matched_rows_of_all_columns_a_bounded_number_at_once(
     assert {row[1]: row[3] for row in content(table)} == dict.fromkeys("abcde", 2) | dict.fromkeys("fg", 1)
 
 
+def test_a_row_of_the_batch_behind_a_delete_of_it_is_made_of_itself(tmp_path: Path) -> None:
+    """A delete leaves nothing that a function could add to, and takes nothing of the rows before it."""
+    table = made(tmp_path / "t")
+    rows = batch([("k", "x", 1, 1), ("k", "x", 2, 10), ("k", "x", 3, 100), ("k", "x", 4, 1000)])
+    marks = pa.array([False, True, False, False])
+    table.upsert(rows.append_column("_hoodie_is_deleted", marks), merge=added)
+    assert content(table) == [("x", "k", 4, 1100, ["3/100", "4/1000"])]
+
+
 def replacing(name: str, value: Any) -> Callable[..., pa.Table]:
     def function(_: pa.Table, new: pa.Table) -> pa.Table:
         column = pa.array([value] * len(new), new.schema.field(name).type)

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -84,6 +85,20 @@ def test_filters_are_hudis(name: str, tmp_path: Path) -> None:
             )
             ours += 1
     assert ours == len(theirs) or (name == "h0150_v6" and ours == len(theirs) // 2)
+
+
+def test_a_filter_under_its_older_name_is_one() -> None:
+    """As Hudi's readers take it; the newer name counts where both are there."""
+    for entries, text in (
+        ({"com.uber.hoodie.bloomfilter": "older"}, b"older"),
+        ({"com.uber.hoodie.bloomfilter": "older", "org.apache.hudi.bloomfilter": "newer"}, b"newer"),
+    ):
+        out = pa.BufferOutputStream()
+        pq.write_table(pa.table({"id": ["a"]}).replace_schema_metadata(entries), out)
+        file = NewFile("p", "f.parquet", pq.read_metadata(pa.BufferReader(out.getvalue())))
+        record = filter_record(file, "20260101000000000")
+        assert record is not None
+        assert (record["BloomFilterMetadata"]["bloomFilter"], record["BloomFilterMetadata"]["type"]) == (text, "SIMPLE")
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "_v6" not in name])

@@ -24,8 +24,17 @@ from lakeindex.metadata.indexed_columns import StatsEncoding
 from lakeindex.metadata.metadata_changes import PartitionChange, change_of_deletion, change_of_files
 from lakeindex.metadata.metadata_keys import groups_of
 from lakeindex.metadata.metadata_records import files_record, own_schema
-from lakeindex.metadata.metadata_table import BLOOM_FILTERS, FILES, PARTITION_STATS, MetadataTable, RecordType, file_id
+from lakeindex.metadata.metadata_table import (
+    BLOOM_FILTERS,
+    FILES,
+    PARTITION_STATS,
+    RECORD_INDEX,
+    MetadataTable,
+    RecordType,
+    file_id,
+)
 from lakeindex.metadata.metadata_view import MetadataView
+from lakeindex.metadata.record_index import RecordLocation, location_record
 from lakeindex.metadata.slices import load_slices
 from lakeindex.model import Instant, InstantState
 from lakeindex.operations.metadata import find_faults
@@ -38,6 +47,7 @@ from lakeindex.timeline.timeline import Timeline
 from tests.vectors_support import unpack_table
 
 RECORD = files_record(RecordType.FILES, {"x": 1})
+PLACE = RecordLocation("p", "f-0", 0)
 LAYOUTS = {1: TimelineLayout(), 2: TimelineLayout(2, ".hoodie/timeline", ".hoodie/timeline/history")}
 
 
@@ -188,6 +198,42 @@ def test_compactions_change_no_statistics(version: int, seed: int) -> None:
             kept.compact()
             after = kept.view
             assert [after.records(one) for one in after.slices(PARTITION_STATS)] == said
+
+
+def with_record_index(version: int, schema: str) -> Kept:
+    """Two keys in a base file that was written with a schema."""
+    kept = Kept(version)
+    what = Building(None, kept.end(1), schema)
+    ids = (file_id(RECORD_INDEX, 0),)
+    new = NewPartition(RECORD_INDEX, ids, PartitionChange({key: location_record(PLACE) for key in ("a", "b")}))
+    add_partition(kept.table, what, new, free_instant(kept.table, what))
+    kept.table = replace(kept.table, partitions=(FILES, RECORD_INDEX))
+    return kept
+
+
+def test_what_no_log_names_of_a_base_file_of_an_older_schema_is_kept() -> None:
+    """Of a partition whose records replace each other, too."""
+    kept = with_record_index(9, own_schema(6))
+    said = {**change_of_files({"p": {"f": 1}}), RECORD_INDEX: PartitionChange({"c": location_record(PLACE)})}
+    delta_commit.write(kept.view, delta_commit.prepare(kept.view, time_of(10), said), kept.end(11))
+    kept.done.append(Instant(time_of(10), "commit", InstantState.COMPLETED, kept.end(12)))
+    kept.compact()
+    (index,) = kept.view.slices(RECORD_INDEX)
+    assert not index.logs
+    assert set(kept.view.records(index)) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("version", [6, 9, 10])
+def test_a_record_index_is_made_anew_beside_the_base_files_of_a_compaction_before(version: int) -> None:
+    """Nothing was told in between: who reads what the compaction made still finds it."""
+    kept = with_record_index(version, own_schema(version))
+    kept.compact()
+    before = kept.store.snapshot()
+    time = compaction.compact(kept.view, PartitionChange({"c": location_record(PLACE)}))
+    assert time == compaction.last_compaction(kept.view.timeline)
+    assert before.items() <= kept.store.snapshot().items()
+    (index,) = kept.view.slices(RECORD_INDEX)
+    assert set(kept.view.records(index)) == {"c"}
 
 
 def test_slices_that_are_compacted_together_are_those_that_are_compacted_apart(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -297,9 +297,13 @@ def test_a_filter_of_other_keys(table: Path):
 
 
 def test_a_filter_that_is_none(table: Path):
-    file = live_files(table)[0]
+    """Under its older name, too."""
+    file, other = live_files(table)[:2]
     rewrite(file, entries={"org.apache.hudi.bloomfilter": "!!"})
-    assert _has(check_table(str(table)), Broken.FILTER, relative(table, file))
+    rewrite(other, entries={"org.apache.hudi.bloomfilter": None, "com.uber.hoodie.bloomfilter": "!!"})
+    report = check_table(str(table))
+    assert _has(report, Broken.FILTER, relative(table, file))
+    assert _has(report, Broken.FILTER, relative(table, other))
 
 
 def test_a_footer_without_range_or_filter_is_only_noted(table: Path):

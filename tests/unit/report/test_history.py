@@ -110,6 +110,20 @@ def test_sizes_outlive_a_clean_as_far_as_somebody_knows_them(tmp_path: Path):
     assert "not known" in render_history(found)
 
 
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_sizes_of_files_whose_commit_was_archived_are_known_while_they_are_there(tmp_path: Path, version: str):
+    table = Watched(tmp_path, "--table-version", version)
+    for number in range(6):
+        table.upsert(rows(0, 30, number + 1, "eu" if number % 2 else "us"))
+    table.handle.maintain(["metadata"])
+    assert table.handle.archive(
+        options={"hoodie.cleaner.commits.retained": "1", "hoodie.keep.min.commits": "3"}
+    ).instants
+    left = sizes(table.handle.report_history())
+    assert len(left) == 3
+    assert left == {instant: size for instant, size in table.seen.items() if instant in left}
+
+
 def test_figures_of_a_run_come_from_its_folder_and_else_from_the_ledger(tmp_path: Path):
     table = Watched(tmp_path)
     options = {"lakeindex.checkpoint.keep.runs": 2}

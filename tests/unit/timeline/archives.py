@@ -10,7 +10,12 @@ ARCHIVE = ".hoodie/archived"
 
 
 def put_log(
-    storage: Storage, commits: Iterable[str], *, rolled_back: Sequence[tuple[str, str]] = (), number: int = 1
+    storage: Storage,
+    commits: Iterable[str],
+    *,
+    rolled_back: Sequence[tuple[str, str]] = (),
+    number: int = 1,
+    folder: str = ARCHIVE,
 ) -> None:
     """Write a log.
 
@@ -19,6 +24,7 @@ def put_log(
         commits: times of completed commits.
         rolled_back: (time of the rollback, what it rolled back).
         number: the log's.
+        folder: of the archive.
     """
     entries = [_entry(time, "commit", {"hoodieCommitMetadata": None}) for time in commits]
     for time, undone in rolled_back:
@@ -31,7 +37,7 @@ def put_log(
             "instantsRollback": [{"commitTime": undone, "action": "commit"}],
         }
         entries.append(_entry(time, "rollback", {"hoodieRollbackMetadata": metadata}))
-    storage.write(f"{ARCHIVE}/.commits_.archive.{number}_1-0-1", format_avro_block(SCHEMA, entries))
+    storage.write(f"{folder}/.commits_.archive.{number}_1-0-1", format_avro_block(SCHEMA, entries))
 
 
 def _entry(time: str, action: str, content: dict[str, object]) -> dict[str, object]:

@@ -22,6 +22,7 @@ from lakeindex.timeline.archived_timeline import load_archived_timeline
 from lakeindex.timeline.layout import LAYOUT_2, TimelineLayout
 from lakeindex.timeline.lsm_archive import ArchivedInstant
 from lakeindex.timeline.timeline import Timeline
+from tests.unit.timeline.archives import put_log
 from tests.vectors_support import expected_rows, unpack_table
 
 FOLDER = ".hoodie/timeline/history"
@@ -262,6 +263,16 @@ def test_damage_is_told_and_nothing_follows_from_it(damage: str) -> None:
     assert LsmArchive(store, FOLDER).recorded().instants == frozenset()
     with pytest.raises(TableCorruptError):
         record(store, 2)
+
+
+def test_the_logs_of_before_an_upgrade_count_beside_the_tree() -> None:
+    store = MemoryStorage()
+    put_log(store, [time_of(1)], rolled_back=[(time_of(3), time_of(2))], folder=FOLDER)
+    assert load_archived_timeline(store, FOLDER).writes == {time_of(1)}
+    record(store, 5)
+    found = load_archived_timeline(store, FOLDER)
+    assert found.writes == {time_of(1), time_of(5)}
+    assert [found.knows(time_of(number)) for number in range(1, 6)] == [True, False, False, False, True]
 
 
 def test_an_empty_archive_is_none() -> None:
