@@ -56,7 +56,7 @@ from lakeindex.storage.port import Storage
 from lakeindex.table.refusals import check_stores_keys
 from lakeindex.table.table_columns import written_schema
 from lakeindex.tasks.memory_bound import current_bound, write_bytes
-from lakeindex.tasks.runner import Runner
+from lakeindex.tasks.runner import Runner, for_work
 from lakeindex.timeline.avro_instants import (
     ClusteringGroup,
     ClusteringSlice,
@@ -266,7 +266,8 @@ class Cluster:
 
     def _samples(self, facts: TableFacts, groups: Sequence[ClusterGroup]) -> dict[str, pa.Table]:
         files = [one.file for group in groups for one in group.files]
-        return sampled(self._table, facts, files, self._request.columns, self._runner)
+        runner = for_work(self._runner, sum(file.size_bytes for file in files), self._request.config)
+        return sampled(self._table, facts, files, self._request.columns, runner)
 
     def _order(self, group: ClusterGroup, samples: Mapping[str, pa.Table]) -> RowOrder:
         """The order of a group, cut into so many places that each file has some, and that each fits a task."""

@@ -51,7 +51,7 @@ from lakeindex.stages.merge_write.file_slices import new_file_stat
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.tasks.memory_bound import chunk_bytes, current_share
-from lakeindex.tasks.runner import Runner, pack, run_tasks
+from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 from lakeindex.tasks.stores import storage_at
 from lakeindex.threads import in_cores
 from lakeindex.timeline import records
@@ -546,10 +546,9 @@ class Mover:
         costs: list[float],
         title: str,
     ) -> list[Any]:
-        packs = pack(costs, self.runner.slots * _TASKS_A_SLOT) if tasks else []
-        work = run_tasks(
-            self.runner, function, [tuple(tasks[n] for n in one) for one in packs], f"{self.what}: {title}"
-        )
+        runner = for_work(self.runner, sum(costs) - _OPEN_COST * len(costs), self.config)
+        packs = pack(costs, runner.slots * _TASKS_A_SLOT) if tasks else []
+        work = run_tasks(runner, function, [tuple(tasks[n] for n in one) for one in packs], f"{self.what}: {title}")
         return [one for result in work for one in result]
 
     def publish(
