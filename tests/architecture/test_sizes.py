@@ -56,6 +56,7 @@ def longest(function: ast.FunctionDef) -> int:
 def test_jobs_are_doors_and_dags_are_wiring() -> None:
     jobs = [p for p in (ROOT / "jobs").glob("*.py") if p.name != "__init__.py"]
     assert {p.stem for p in jobs} == {
+        "command",
         "stage_input",
         "index_lookup",
         "bloom_check",

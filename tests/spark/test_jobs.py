@@ -90,6 +90,27 @@ def test_five_jobs_tell_their_start_up_by_stage_and_in_sum(tmp_path: Path):
     assert [stage["startup_seconds"] for stage in stages[:-1]] == [stage.startup_seconds for stage in run.stages[:-1]]
 
 
+def test_any_command_is_a_job(tmp_path: Path):
+    """Its tasks run on executors, its output and exit code are those of the command."""
+    table = make_table(tmp_path / "t")
+    for part in range(3):
+        batch = batch_of([Row(f"k{n:03d}", "x", 1, "v") for n in range(part, 300, 3)])
+        table.upsert(batch, options={"hoodie.parquet.small.file.limit": "0"})
+    spark = [str(Path(sys.executable).with_name("spark-submit")), "--master", "local[2]"]
+    words = [str(ROOT / "jobs/command.py"), "maintain", str(tmp_path / "t"), "--runner", "spark", "--json"]
+    steps = ["--steps", "cluster,check", "-o", "lakeindex.clustering.least.candidates=2"]
+    command = [*spark, *words, *steps, "-o", "lakeindex.spark.driver.bytes=0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert STARTED in done.stderr
+    clustered, checked = json.loads(done.stdout.splitlines()[-1])["steps"]
+    assert (clustered["counts"]["files"], checked["note"]) == (3, "300 rows in 1 files are sound")
+    assert table.count() == 300
+    command[command.index("cluster,check")] = "tidy"
+    wrong = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert (wrong.returncode, json.loads(wrong.stdout.splitlines()[-1])["error"]["class"]) == (2, "UsageError")
+
+
 SESSION = """
 import sys
 from lakeindex.runners import jobs

@@ -51,7 +51,7 @@ class RunnerArguments(TypedDict, total=False):
 
 
 class IndexArguments(FolderArguments, RunnerArguments, total=False):
-    """Arguments of the methods that concern a stored index."""
+    """Arguments of the methods that concern a stored index, and of maintenance."""
 
 
 class ClusterArguments(RunnerArguments, total=False):

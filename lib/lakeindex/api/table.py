@@ -59,7 +59,7 @@ _META_WILL_GO: Final = (
 )
 
 
-def _index_arguments(uri: str, arguments: IndexArguments) -> dict[str, Any]:
+def _task_arguments(uri: str, arguments: IndexArguments) -> dict[str, Any]:
     asked = with_defaults(arguments)
     texts = option_texts(asked["options"] or {})
     runner = chosen_runner(parse_options(texts).parallelism, arguments)
@@ -362,7 +362,7 @@ class LakeTable(TableOperations):
         """
         from lakeindex.operations.index import build_index
 
-        return build_index(self.uri, index_type=index_type, **_index_arguments(self.uri, arguments))
+        return build_index(self.uri, index_type=index_type, **_task_arguments(self.uri, arguments))
 
     @in_its_stores
     @names_of_arguments(IndexArguments)
@@ -370,7 +370,7 @@ class LakeTable(TableOperations):
         """Remove a stored index; arguments as of :meth:`index_build`."""
         from lakeindex.operations.index import drop_index
 
-        return drop_index(self.uri, index_type=index_type, **_index_arguments(self.uri, arguments))
+        return drop_index(self.uri, index_type=index_type, **_task_arguments(self.uri, arguments))
 
     @in_its_stores
     @names_of_arguments(IndexArguments)
@@ -380,7 +380,7 @@ class LakeTable(TableOperations):
         """
         from lakeindex.operations.index import verify_index
 
-        return verify_index(self.uri, index_type=index_type, **_index_arguments(self.uri, arguments))
+        return verify_index(self.uri, index_type=index_type, **_task_arguments(self.uri, arguments))
 
     @in_its_stores
     @names_of_arguments(IndexArguments)
@@ -388,7 +388,7 @@ class LakeTable(TableOperations):
         """The state of a stored index; arguments as of :meth:`index_build`."""
         from lakeindex.operations.index import index_status
 
-        return index_status(self.uri, index_type=index_type, **_index_arguments(self.uri, arguments))
+        return index_status(self.uri, index_type=index_type, **_task_arguments(self.uri, arguments))
 
     @in_its_stores
     @names_of_arguments(IndexArguments)
@@ -408,7 +408,7 @@ class LakeTable(TableOperations):
         wanted = parse_options({"hoodie.index.type": to}).index_type
         if wanted is None:
             raise OptionError("name the new index type of the table", culprit="to", hint="for example RECORD_INDEX")
-        return migrate_index(self.uri, wanted, dry_run=dry_run, force=force, **_index_arguments(self.uri, arguments))
+        return migrate_index(self.uri, wanted, dry_run=dry_run, force=force, **_task_arguments(self.uri, arguments))
 
     @in_its_stores
     def metadata_build(
@@ -541,13 +541,8 @@ class LakeTable(TableOperations):
         )
 
     @in_its_stores
-    def maintain(
-        self,
-        steps: Sequence[str] | None = None,
-        *,
-        options: Options | None = None,
-        checkpoints: PathText | None = None,
-    ) -> MaintenanceSummary:
+    @names_of_arguments(IndexArguments)
+    def maintain(self, steps: Sequence[str] | None = None, **arguments: Unpack[IndexArguments]) -> MaintenanceSummary:
         """Settle what dead writers left, clean, archive, compact a stored index, fill the footer cache, sync catalogs;
         check on request.
 
@@ -557,15 +552,14 @@ class LakeTable(TableOperations):
         Args:
             steps: only these; default: all but ``repair``, which takes files out of the table, ``cluster``, which may
                 rewrite much, and ``check``, which reads all.
-            options: ``hoodie.*`` and ``lakeindex.*`` options.
-            checkpoints: root of the run folders; by default ``<table>.lakeindex`` beside the table.
+            **arguments: as of :meth:`index_build`; tasks of ``cluster`` and ``compact`` run on Spark, where that is the
+                runner, and what the other steps do in this process.
         """
         from lakeindex.operations import maintain
 
-        where, runner = run_folders(checkpoints, self.uri), chosen_runner(0, {})
         named = names_of(steps, "steps")
         wanted = maintain.UNASKED if named is None else named
-        return maintain.maintain(self.uri, where, runner, option_texts(options or {}), wanted)
+        return maintain.maintain(self.uri, steps=wanted, **_task_arguments(self.uri, arguments))
 
 
 @door

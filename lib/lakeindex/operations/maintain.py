@@ -90,7 +90,11 @@ class MaintenanceSummary(TableResult):
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What a step is given."""
+    """What a step is given.
+
+    Attributes:
+        runner: of steps that rewrite many files; what others read is read :meth:`~Runner.nearby`.
+    """
 
     table: Table
     checkpoints: str
@@ -190,7 +194,7 @@ def _writes_of(timeline: Timeline) -> set[str]:
 def _repair(work: _Work) -> _Done:
     """What changes no row: nobody has to look at the plan first."""
     config, asked = parse_options(work.options), Asked(tuple(sorted(UNATTENDED)), apply=True)
-    done = repair_table(work.table.uri, work.runner, no_keys, asked, config)
+    done = repair_table(work.table.uri, work.runner.nearby(), no_keys, asked, config)
     counts = {kind.value: sum(one.kind is kind for one in done.mends) for kind in sorted(UNATTENDED)}
     kept = f"what was there before is in {done.kept}" if done.kept else None
     left = f"not mended: {done.unmended[0].found} ({done.unmended[0].why})" if done.unmended else None
@@ -301,7 +305,7 @@ def _sync(work: _Work) -> _Done:
 
 
 def _check(work: _Work) -> _Done:
-    report = check_table(work.table.uri, work.runner)
+    report = check_table(work.table.uri, work.runner.nearby())
     if report.ok:
         return {"violations": 0}, f"{report.checked.rows:,} rows in {report.checked.files:,} files are sound"
     first = report.violations[0]

@@ -84,9 +84,10 @@ def archive(
 @click.option(
     "--checkpoints", metavar="DIR", help="Folder for working data; default: TABLE.lakeindex beside the table."
 )
+@runner_options
 @pairs_option
 @json_option
-def maintain(table: str, steps: str | None, checkpoints: str | None, options: tuple[str, ...], as_json: bool) -> None:
+def maintain(*, table: str, steps: str | None, as_json: bool, **given: Any) -> None:
     """Do all maintenance: settle what dead writers left, keep a commit (if asked), clean, compact the metadata table,
     archive, compact a stored index, fill the footer cache, drop dead runs, sync the catalogs of lakeindex.sync; repair,
     cluster and check on request.
@@ -95,10 +96,7 @@ def maintain(table: str, steps: str | None, checkpoints: str | None, options: tu
     """
     from lakeindex.api.table import LakeTable
 
-    summary = LakeTable(table).maintain(
-        split_names(steps) or None, options=parse_pairs(options), checkpoints=checkpoints
-    )
-    say(summary, as_json=as_json)
+    say(LakeTable(table).maintain(split_names(steps) or None, **passed_on(**given)), as_json=as_json)
 
 
 @click.command()
