@@ -251,6 +251,10 @@ def test_maintenance_syncs(glue: GlueCatalog, tmp_path: Path):
     assert dict(step.counts) == {"partitions": 2, "entries": 1}
     [step] = table.maintain(["sync"]).steps
     assert not step.changed
+    glue.move_partitions(entry(glue), [CatalogPartition(("eu",), f"{table.uri}/elsewhere")])
+    table.upsert(rows("c/eu"))
+    [step] = table.maintain(["sync"], options=options).steps
+    assert (step.changed, step.counts["partitions"]) == (True, 1)
     assert_agrees(glue, table)
 
 

@@ -147,6 +147,25 @@ def test_who_writes_meanwhile_is_seen(tmp_path: Path, monkeypatch: pytest.Monkey
     assert table.check().ok
 
 
+def test_who_writes_meanwhile_into_a_partition_that_is_named_and_has_no_row_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, oracle = made(tmp_path)
+    table.delete_partitions(["y"])
+    real = commit_session.make_ready
+
+    def ready(*args: object, **kwargs: object) -> bool:
+        monkeypatch.setattr(commit_session, "make_ready", real)
+        late = [Row("meanwhile", "y", 1, "1")]
+        LakeTable(table.uri).upsert(batch_of(late), options={"lakeindex.lock.wait": "2"})
+        return real(*args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(commit_session, "make_ready", ready)
+    assert table.delete_partitions(["x", "y"]).rows_replaced == 5
+    without(oracle, "x", "y")
+    assert content_of(table) == oracle.content()
+
+
 def test_an_upsert_into_a_partition_that_was_deleted_meanwhile_is_planned_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

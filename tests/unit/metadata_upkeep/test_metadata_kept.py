@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from lakeindex.commit.recovery import maintaining
 from lakeindex.commit.services.archive import archive_table, plan_archiving
 from lakeindex.commit.services.clean import clean_table, plan_clean
 from lakeindex.commit.services.metadata_service import build_metadata_table, compact_metadata_table
@@ -13,6 +14,7 @@ from lakeindex.commit.services.restore import restore_table
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import MetadataTableError
 from lakeindex.format import instants as names
+from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.metadata import compaction, delta_commit
 from lakeindex.metadata.metadata_changes import change_of_files
@@ -24,7 +26,7 @@ from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
 from lakeindex.timeline.avro_instants import RestorePlan, format_clean_plan, format_restore_plan, parse_clean_plan
 from lakeindex.timeline.verdicts import Outcome, Verdict, overrule
-from tests.model.world import CONFIG, check_metadata, file_id
+from tests.model.world import CONFIG, LAYOUT, check_metadata, file_id, live_rows, timeline_path
 from tests.unit.commit.protocol_support import BATCH, OTHER, Batch, KilledError, World
 from tests.unit.commit.savepoints import savepoint_bytes
 
@@ -269,6 +271,31 @@ def test_a_compaction_beside_a_left_clean_loses_nothing_of_it(kept: World) -> No
     kept.upsert(OTHER, "later")
     assert clean_table(Table.open(kept.store), 100, CONFIG, host=kept.host("next")).finished == (time,)
     check_metadata(kept.store)
+
+
+def test_of_a_restore_that_is_over_the_metadata_table_says_nothing(kept: World) -> None:
+    """It had told that all its writes are gone, and was killed: one of them stays, as another writer has built on it."""
+    first, second = kept.upsert(BATCH), kept.upsert(OTHER, "two")
+    compact_metadata_table(Table.open(kept.store), CONFIG, host=kept.host("keeper"))
+    gone = view_of(kept).data.completed_write(second)
+    assert gone is not None
+
+    def hook(call: Call) -> Fault | None:
+        if (call.name, call.path) == ("delete", LAYOUT.path(gone)):
+            raise KilledError
+        return None
+
+    kept.store.hook = hook
+    with pytest.raises(KilledError):
+        restore_table(Table.open(kept.store), first, CONFIG, host=kept.host("killed"))
+    kept.store.hook = None
+    kept.gone.add("killed")
+    data = LAYOUT.encode_commit(CommitMetadata({}, "UPSERT", {}))
+    kept.store.write(timeline_path("20350101000000000", InstantState.COMPLETED), data)
+    with maintaining(Table.open(kept.store), "looking", CONFIG, host=kept.host("next")) as (context, _):
+        assert any("the metadata table was taken away" in note for note in context.notes), context.notes
+    assert not Table.open(kept.store).properties.metadata_partitions
+    assert live_rows(kept.store)["b1"] == ["two"]
 
 
 def test_archiving_waits_for_a_compaction(kept: World) -> None:

@@ -217,6 +217,30 @@ def test_a_damaged_chunk_is_not_copied(tmp_path: Path) -> None:
     assert not timeline_of(table).pending
 
 
+def test_ranges_within_a_long_one_are_put_in_order_with_it(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t")
+    full = {"lakeindex.parquet.row.group.rows": "2"}  # so that a file by itself is copied as it is
+    for number, keys in enumerate((("a", "z"), ("b", "c"), ("d", "e"))):
+        upsert(table, [Row(key, "x", 1, "") for key in keys], f"part {number}", {**NEW_FILES, **full})
+    assert table.cluster(options=full, runner=RUNNER).files_after == 1
+    (file,) = files_of(table)
+    keys = pq.read_table(Path(table.uri) / file.path, columns=["_hoodie_record_key"]).column(0).to_pylist()
+    assert keys == sorted(keys) == ["a", "b", "c", "d", "e", "z"]
+
+
+def test_what_is_too_large_leaves_room_for_others_of_its_partition_too(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t")
+    for number, (first, count) in enumerate((("a", 400), ("a", 400), ("b", 2), ("b", 2))):
+        batch = [Row(f"{first}{n:05d}-{number}", day, 1, f"{n * 7919}") for n in range(count) for day in "xy"]
+        upsert(table, batch, f"part {number}")
+    large, small = (sum(sorted(one.size_bytes for one in files_of(table))[at : at + 2]) for at in (2, 0))
+    options = {"hoodie.clustering.plan.strategy.max.bytes.per.group": str(large)}
+    asked = {"options": options, "dry_run": True, "runner": RUNNER}
+    assert [one.files_before for one in table.cluster(**asked).partitions] == [4, 4]
+    assert [one.files_before for one in table.cluster(max_bytes=2 * small, **asked).partitions] == [2, 2]
+    assert [one.files_before for one in table.cluster(max_bytes=large + small, **asked).partitions] == [4]
+
+
 def test_small_files_partitions_and_bytes_are_chosen(tmp_path: Path) -> None:
     table = table_of_parts(tmp_path)
     for where in (["z*"], ["x", "z*"], ["z*", "x"]):
@@ -442,6 +466,21 @@ def test_a_plan_whose_files_changed_is_not_carried_out(tmp_path: Path) -> None:
     store.write(timeline.path(pending), data)  # as if a writer had not looked
     with pytest.raises(WriteConflictError, match="was changed since clustering"):
         table.cluster(instant=plan.instant)
+
+
+@pytest.mark.parametrize("version", [{}, {"hoodie__write__table__version": "9"}], ids=["6", "9"])
+def test_an_overwrite_of_what_a_pending_clustering_replaces_is_refused_before_anything_is_written(
+    tmp_path: Path, version: dict[str, str]
+) -> None:
+    table = table_of_parts(tmp_path, **version)
+    plan = table.cluster(["x"], schedule=True, runner=RUNNER)
+    files, runs = files_of(table), set((tmp_path / "t").rglob("*.parquet"))
+    for overwrite in (table.insert_overwrite, table.insert_overwrite_table):
+        for dry_run in (True, False):
+            with pytest.raises(PendingInstantError, match=f"is part of the pending clustering {plan.instant}"):
+                overwrite(batch_of([Row("new", "x", 1, "")]), dry_run=dry_run)
+    assert (files_of(table), set((tmp_path / "t").rglob("*.parquet"))) == (files, runs)
+    assert [one.time for one in timeline_of(table).pending] == [plan.instant]
 
 
 def test_a_commit_beside_it_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ from lakeindex.errors import (
 from lakeindex.model import IndexType
 from lakeindex.operations.importing import import_table as importing
 from lakeindex.operations.importing.iceberg import newest_metadata
+from lakeindex.stages.stage_input import inputs
 from lakeindex.storage.memory import Call, MemoryStorage
 
 NAN = float("nan")
@@ -455,6 +456,17 @@ def test_a_row_without_a_key_is_counted_from_the_begin_of_its_file(tmp_path: Pat
     csv.write_csv(rows, path) if ending == "csv" else pq.write_table(rows, path, row_group_size=20_000)
     with pytest.raises(InputError, match=f"row {bad} of .*rows.{ending}"):
         lakeindex.import_table(path, tmp_path / "t", key="id", options={"lakeindex.memory": "64m"})
+
+
+def test_a_row_without_a_key_is_counted_from_the_begin_of_its_file_that_several_tasks_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inputs, "SPLIT_BYTES", 1)
+    path = tmp_path / "src" / "rows.parquet"
+    path.parent.mkdir()
+    pq.write_table(pa.table({"id": ["a", "b", "c", "d", None, "f"]}), path, row_group_size=2)
+    with pytest.raises(InputError, match=r"1 of 6 rows cannot be imported: row 4 of .*rows\.parquet"):
+        lakeindex.import_table(path.parent, tmp_path / "t", key="id")
 
 
 class KilledError(Exception):

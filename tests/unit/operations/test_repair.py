@@ -322,6 +322,13 @@ def test_a_repair_that_was_cut_short_is_finished(tmp_path: Path, monkeypatch: py
     with pytest.raises(UsageError, match="cut short"):
         table.repair_discard()
     assert told(table.repair().mends) == [("metadata", NOTE)]
+    assert table.repair().mends[0].mend == "column_stats, files of the metadata table are built"
+    lost = live_of(table, "x")
+    lost.rename(tmp_path / "lost")
+    planned = table.repair(["metadata"])
+    assert not planned.mends
+    assert any("is lost, and not mended now" in one.why for one in planned.unmended), "what is left would hide it"
+    (tmp_path / "lost").rename(lost)
     done = table.repair(apply=True)
     assert set(table.properties["hoodie.table.metadata.partitions"].split(",")) == set(names)
     assert len(list(Path(f"{table.uri}.repaired").iterdir())) == 1, "it goes on in the folder where it began"
@@ -372,6 +379,11 @@ def test_keys_stored_twice_are_one_of_the_kinds(tmp_path: Path) -> None:
     assert (planned.rows_before, planned.rows_doubled, planned.rows_after) == (10, 2, 8)
     done = table.repair(apply=True)
     assert done.rows_before - done.rows_gone + done.rows_back - done.rows_doubled == done.rows_after == table.count()
+    is_whole(table)
+    as_nobodys(live_of(table, "y"))
+    planned = table.repair()
+    assert {str(one.kind) for one in planned.mends} == {"stray", "keys"}
+    assert planned.rows_doubled == 0, "the stray is the other holder"
     is_whole(table)
 
 

@@ -412,6 +412,23 @@ def test_a_digest_is_added_up() -> None:
     assert RowDigest(1, 2, 3) + RowDigest(1, (1 << 64) - 1, 0) == RowDigest(2, 1, 3)
 
 
+def test_an_index_that_another_run_changes_meanwhile_is_not_changed_back() -> None:
+    batch = [Row(f"k{n}", "x", 1, "1") for n in range(12)]
+    world = MemoryTable.holding(batch, index="BUCKET", hoodie__bucket__index__num__buckets="2")
+    at_once = {"lakeindex.lock.wait": "0"}
+    done = world.once(
+        lambda call: "inflight" in str(call), lambda: world.table.rescale(8, progress=False, options=at_once)
+    )
+    with pytest.raises(WriteConflictError, match="the index of the table was changed meanwhile by another run"):
+        world.table.rescale(4, progress=False, options=at_once)
+    assert done
+    world.store.hook = None
+    assert len(Table.open(world.store).snapshot().base_files("x")) > 4
+    assert world.upsert([Row(f"k{n}", "x", 2, "2") for n in range(12)]).updates == 12
+    assert not world.timeline().pending
+    assert world.table.check().ok
+
+
 @pytest.mark.parametrize("count", [1, 8])
 def test_a_partition_without_files_that_somebody_writes_into_meanwhile_gets_its_new_count(count: int) -> None:
     """Its rows had gone; with the old count they would be in buckets in which nobody looks for them."""

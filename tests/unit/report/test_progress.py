@@ -11,7 +11,7 @@ import pytest
 import lakeindex
 from lakeindex.errors import QuarantineExceededError
 from lakeindex.pipeline import default_checkpoints
-from lakeindex.report.progress import run_page
+from lakeindex.report.progress import Failures, Link, run_page
 from tests.unit.cli.tables import new_table
 from tests.unit.report.test_report import HOSTILE, rows
 
@@ -47,6 +47,16 @@ def test_a_failed_run_shows_the_error_and_the_rows(tmp_path: Path):
     assert "The first 20 of 25" in page
     assert "alert(1)" in page
     assert "<script" not in page
+
+
+def test_a_run_that_is_tried_again_has_not_failed(tmp_path: Path):
+    (tmp_path / "r").mkdir()
+    error = {"error": "StorageError", "message": "no answer", "culprit": None, "hint": None, "transient": True}
+    (tmp_path / "r" / "stage_input.error.json").write_text(json.dumps(error))
+    for waits, title in ((True, "The run has not finished"), (False, "The run failed")):
+        page = run_page(str(tmp_path), "r", "t", Failures((Link("stage_input", "/log"),), waits=waits))
+        assert f"<h1>{title}</h1>" in page
+        assert "stage_input failed: StorageError" in page
 
 
 def test_a_summary_that_is_none(tmp_path: Path):
