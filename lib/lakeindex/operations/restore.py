@@ -254,6 +254,7 @@ def _writable(uri: str, config: WriteConfig | None) -> Table:
 def _restore(
     table: Table, to: str, config: WriteConfig | None, *, dry_run: bool, force: bool, shown: RestoreSummary | None
 ) -> RestoreSummary:
+    settled: tuple[str, ...] = ()
     try:
         going = plan_restore(table, to)
     except PendingInstantError:
@@ -261,6 +262,7 @@ def _restore(
             raise
         with maintaining(table, f"restore to {to}", config, force=force, alone=True) as (context, lock):
             finish_cleans(context, lock)  # what dead writers left is in nobody's way
+            settled = tuple(context.notes)
         going = plan_restore(table, to)
     planned = _planned(table, going)
     if dry_run:
@@ -268,7 +270,7 @@ def _restore(
     agreed = {one.instant for one in (planned if shown is None else shown).commits}
     expected = replace(going, writes=tuple(one for one in going.writes if one.time in agreed))
     _, done = restore_table(table, to, config, expected=expected, force=force)
-    return replace(planned, dry_run=False, instant=done.instant, notes=done.notes)
+    return replace(planned, dry_run=False, instant=done.instant, notes=settled + done.notes)
 
 
 def _planned(table: Table, going: Going) -> RestoreSummary:

@@ -617,3 +617,15 @@ def test_what_a_dead_writer_left_is_not_in_the_way(left: str) -> None:
     assert [one.instant for one in world.table.restore(times[2]).commits] == [times[3]]
     assert [row["v"] for row in world.table.read(meta=False).to_pylist()] == ["2"]
     assert not world.timeline().pending
+
+
+def test_what_was_rolled_back_of_other_writers_is_noted(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t")
+    first = table.upsert(batch_of([Row("a", "x", 1, "1")])).instant
+    table.upsert(batch_of([Row("a", "x", 2, "2")]))
+    theirs = next_instant_time(Table.at(table.uri).load_timeline().max_time, 0)
+    for state in ("requested", "inflight"):
+        (tmp_path / f"t/.hoodie/{theirs}.replacecommit.{state}").write_bytes(b"")
+    (note,) = table.restore(first, force=True).notes
+    assert note.startswith(f"instant {theirs} (replacecommit) of another writer was rolled back")
+    assert [row["v"] for row in table.read(meta=False).to_pylist()] == ["1"]
