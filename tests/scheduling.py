@@ -1,10 +1,17 @@
-"""Which worker plays what: a file by one of them, as ``--dist loadfile``; what shares something dear to start by one as well."""
+"""Which worker plays what: a file by one of them, as ``--dist loadfile``; what shares something dear to start by one as well.
+And which cases of a test other suites than ``make test`` play.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
+
+T = TypeVar("T")
 
 SHARED = ("tests/dags/", "tests/spark/")
 """One Airflow with its database, one JVM: started by one worker, while the other plays the rest."""
@@ -24,6 +31,16 @@ LONG = (
     "tests/docs/test_house.py",
 )
 """Files of few tests that take long: first, lest one worker plays them at the end while the other has nothing left."""
+
+
+def some_of(cases: Iterable[T], here: Callable[[T], object], others: pytest.MarkDecorator) -> list[Any]:
+    """Parameters of which ``make test`` plays those that ``here`` chooses, and the suite of the mark the others.
+
+    For tests whose cases differ in what other tests ask, too: an index, a version, a seed.
+    """
+    return [
+        pytest.param(*(one if isinstance(one, tuple) else (one,)), marks=() if here(one) else others) for one in cases
+    ]
 
 
 class TogetherScheduling(LoadFileScheduling):  # type: ignore[misc] # xdist has no types

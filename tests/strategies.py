@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 from hypothesis import strategies as st
+
+ALL_EXAMPLES = os.environ.get("HYPOTHESIS_PROFILE") in {"ci", "explore"}
+
+
+def examples(number: int) -> int:
+    """Of a property that takes long: all in ``.ci/run``, the first third in ``make test``."""
+    return number if ALL_EXAMPLES else -(-number // 3)
+
 
 # characters where orders and encodings go wrong: one to four bytes, both sides of the surrogates, U+E000 and up
 _ODD = "\x00\x01 ,:/'\x7f\x80éß߿ࠀ中\ud7ff\ue000\uf8ff\uff5e\uffff\U00010000\U0001f600\U0010ffff"

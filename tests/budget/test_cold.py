@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakeindex
+from tests.scheduling import some_of
 
 BUDGET: Final = Path(__file__).with_name("cold.json")
 MARGIN: Final = 0.05
@@ -95,7 +96,9 @@ def kilobytes(files: Iterable[str | None]) -> int:
     return sum(file.stat().st_size for file in counted) // 1000
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command", some_of(COMMANDS, {"upsert", "get", "read", "check"}.__contains__, pytest.mark.slow)
+)
 def test_a_cold_command_loads_what_it_needs(command: str, places: dict[str, str], tmp_path: Path) -> None:
     modules = loaded([word.format(**places) for word in COMMANDS[command]], tmp_path)
     assert [name for name in HEAVY if name in modules and name not in NEEDED.get(command, ())] == []

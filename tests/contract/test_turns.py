@@ -35,6 +35,7 @@ from tests.contract.test_lives import INDEXES, Life, Operation, Past, RefusedErr
 from tests.model.harness import READS
 from tests.model.power import pass_for_dead
 from tests.model.scheduling import Killed
+from tests.scheduling import some_of
 
 pytestmark = pytest.mark.usefixtures("time_leaps")
 
@@ -380,7 +381,7 @@ def play(number: int) -> None:
     Trial(number, number // 3).play(Trial(number, number // 3).rehearsed())
 
 
-@pytest.mark.parametrize("number", range(TRIALS))
+@pytest.mark.parametrize("number", some_of(range(TRIALS), lambda number: number % 3 == 0, pytest.mark.slow))
 def test_any_turns_are_those_of_some_order(number: int) -> None:
     play(number)
 

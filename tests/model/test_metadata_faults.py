@@ -21,6 +21,7 @@ from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, make_table
 from tests.model.harness import Operation, fail_every_call
 from tests.model.test_pipeline_faults import FIRST, MORE, OPTIONS, SECOND, TABLE, rescale_to, run_batch_of, table_equals
+from tests.scheduling import some_of
 
 pytestmark = pytest.mark.usefixtures("time_leaps")
 
@@ -158,10 +159,15 @@ def restore_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "first", "name"), [(*((("6", 5), ("9", 11))[n % 2]), one) for n, one in enumerate(EVERY_NTH)]
+    ("version", "first", "name"),
+    some_of(
+        [(*((("6", 5), ("9", 11))[n % 2]), one) for n, one in enumerate(EVERY_NTH)],
+        lambda case: case[2] in ("upsert", "restore", "roll back what was built in"),
+        pytest.mark.model,
+    ),
 )
 def test_some_calls_may_fail(name: str, version: str, first: int) -> None:
-    """Of each operation one of the versions; both, and every call, under the mark ``model``."""
+    """Of some operations one of the versions; the others, and every call, under the mark ``model``."""
     report = fail_every_call(operation(name, version), every=EVERY_NTH[name], first=first)
     assert report.histories >= 4
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
 from tests.model.harness import Operation, fail_every_call
+from tests.scheduling import some_of
 
 pytestmark = pytest.mark.usefixtures("time_leaps")
 
@@ -324,7 +326,12 @@ def is_empty_table(_: MemoryStorage) -> None:
     assert content_of(LakeTable(TABLE)) == set()
 
 
-@pytest.mark.parametrize(("index", "every"), [("BLOOM", 17), ("BUCKET", 31), ("RECORD_INDEX", 37)])
+def short(cases: list[tuple[Any, ...]]) -> list[Any]:
+    """One of them in ``make test``; the others, and every call, under the mark ``model``."""
+    return some_of(cases, lambda case: case is cases[0], pytest.mark.model)
+
+
+@pytest.mark.parametrize(("index", "every"), short([("BLOOM", 17), ("BUCKET", 31), ("RECORD_INDEX", 37)]))
 def test_upsert_survives_some_failing_calls(index: str, every: int):
     report = fail_every_call(upsert(index), every=every)
     assert report.histories > 3
@@ -343,8 +350,8 @@ def test_upsert_survives_every_failing_call(index: str, every: int):
 
 
 def test_rescale_survives_some_failing_calls():
-    report = fail_every_call(RESCALE, every=29)
-    assert report.histories > 3
+    report = fail_every_call(RESCALE, every=53)
+    assert report.histories > 2
 
 
 @pytest.mark.model
@@ -356,7 +363,7 @@ def test_rescale_survives_every_failing_call(first: int):
     assert report.histories > 25
 
 
-@pytest.mark.parametrize(("index", "version", "every"), [("BLOOM", "6", 31), ("RECORD_INDEX", "9", 41)])
+@pytest.mark.parametrize(("index", "version", "every"), short([("BLOOM", "6", 31), ("RECORD_INDEX", "9", 41)]))
 def test_clustering_survives_some_failing_calls(index: str, version: str, every: int):
     report = fail_every_call(clustering(index, version), every=every)
     assert report.histories > 3
@@ -371,13 +378,13 @@ def test_clustering_survives_every_failing_call(index: str, version: str):
     assert report.histories > 50
 
 
-@pytest.mark.parametrize(("index", "every"), [("BLOOM", 11), ("RECORD_INDEX", 19)])
+@pytest.mark.parametrize(("index", "every"), short([("BLOOM", 11), ("RECORD_INDEX", 19)]))
 def test_deleting_partitions_survives_some_failing_calls(index: str, every: int):
     report = fail_every_call(emptied(index), every=every)
     assert report.histories > 3
 
 
-@pytest.mark.parametrize(("index", "every"), [("BLOOM", 19), ("BUCKET", 31), ("RECORD_INDEX", 41)])
+@pytest.mark.parametrize(("index", "every"), short([("BUCKET", 31), ("BLOOM", 19), ("RECORD_INDEX", 41)]))
 def test_overwriting_survives_some_failing_calls(index: str, every: int):
     report = fail_every_call(overwritten(index), every=every)
     assert report.histories > 3
@@ -385,7 +392,9 @@ def test_overwriting_survives_some_failing_calls(index: str, every: int):
 
 @pytest.mark.parametrize(
     ("index", "what", "every"),
-    [("BLOOM", "delete", 37), ("BUCKET", "update", 41), ("RECORD_INDEX", "replace", 61), ("BLOOM", "partition", 23)],
+    short(
+        [("RECORD_INDEX", "replace", 61), ("BUCKET", "update", 41), ("BLOOM", "delete", 37), ("BLOOM", "partition", 23)]
+    ),
 )
 def test_changing_rows_survives_some_failing_calls(index: str, what: str, every: int):
     report = fail_every_call(by_condition(index, what), every=every)

@@ -32,6 +32,7 @@ from tests.model.power import DiskStorage, Machine, PowerReport, cut_power_every
 from tests.model.test_import_faults import importing
 from tests.model.test_pipeline_faults import FIRST, OPTIONS, SECOND, batch_of_operation, clustering, is_global
 from tests.model.test_repair_faults import footer, lost_file, properties
+from tests.scheduling import some_of
 
 pytestmark = pytest.mark.usefixtures("time_leaps")
 
@@ -146,8 +147,9 @@ CHOSEN = {
     "repair properties 6": (40, 999, 0),
     "import 6": (210, 999, 0),
 }
-"""What every run of the suite plays: the first call, each n-th of the later ones, random subsets after the last. The whole
-depth is ``make model``'s."""
+"""The first call, each n-th of the later ones, random subsets after the last. The whole depth is weekly."""
+IN_SHORT = ("upsert GLOBAL_BLOOM", "repair properties 6", "import 6")
+"""Those that ``make test`` plays; ``make model`` in ``.ci/run`` the others."""
 
 
 def cut(name: str, folder: Path, *, every: int, first: int, seeds: int, after: int = 4) -> PowerReport:
@@ -155,7 +157,7 @@ def cut(name: str, folder: Path, *, every: int, first: int, seeds: int, after: i
     return cut_power_everywhere(operation, seeds=seeds, every=every, first=first, after=after, machine=machine)
 
 
-@pytest.mark.parametrize("name", CHOSEN)
+@pytest.mark.parametrize("name", some_of(CHOSEN, IN_SHORT.__contains__, pytest.mark.model))
 def test_power_may_be_cut_at_some_calls(name: str, tmp_path: Path) -> None:
     first, every, after = CHOSEN[name]
     report = cut(name, tmp_path, every=every, first=first, seeds=0, after=after)

@@ -35,6 +35,7 @@ from tests.model.test_faults import (
     host,
 )
 from tests.model.world import LAYOUT, upsert
+from tests.scheduling import some_of
 
 SEEDS = int(os.environ.get("LAKEINDEX_POWER_SEEDS", "4"))
 """Random subsets of what was not synced, a power cut, beside the three plain ones."""
@@ -53,7 +54,13 @@ OPERATIONS = (
 )
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.name)
+IN_SHORT = (UPSERT, ROLLBACK, RESCALE, CLEAN, ARCHIVE, RESTORE, BUILD, COMPACT, KEPT[0], LOCKED[0])
+"""Those that ``make test`` plays; ``make model`` in ``.ci/run`` the others, and weekly every call."""
+
+
+@pytest.mark.parametrize(
+    "operation", some_of(OPERATIONS, IN_SHORT.__contains__, pytest.mark.model), ids=lambda one: one.name
+)
 def test_power_may_be_cut_at_some_calls(operation: Operation) -> None:
     report = cut_power_everywhere(operation, seeds=1, every=29, first=5)
     assert report.histories > 4 * (report.calls // 29)

@@ -18,6 +18,7 @@ from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, content_of, make_table
 from tests.model.harness import Operation, fail_every_call
 from tests.model.test_pipeline_faults import OPTIONS, TABLE, run_batch_of, table_equals
+from tests.scheduling import some_of
 
 pytestmark = pytest.mark.usefixtures("time_leaps")
 
@@ -142,7 +143,9 @@ OPERATIONS = {"file": lost_file, "footer": footer, "properties": properties}
 SOME = [("file", "6", 211, 3), ("file", "9", 223, 131), ("footer", "9", 67, 7), ("properties", "6", 17, 5)]
 
 
-@pytest.mark.parametrize(("name", "version", "every", "first"), SOME)
+@pytest.mark.parametrize(
+    ("name", "version", "every", "first"), some_of(SOME, lambda case: case[0] != "file", pytest.mark.model)
+)
 def test_some_calls_may_fail(name: str, version: str, every: int, first: int) -> None:
     report = fail_every_call(OPERATIONS[name](version), every=every, first=first)
     assert report.histories > 1

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.scheduling import some_of
+
 PROGRAM = """
 import sys, threading
 import pyarrow as pa
@@ -69,7 +71,14 @@ with without_pandas.unasked():
 }
 
 
-@pytest.mark.parametrize("case", THEN)
+@pytest.mark.parametrize(
+    "case",
+    some_of(
+        THEN,
+        lambda case: case not in ("a frame is asked of the table", "another thread imports it within the call"),
+        pytest.mark.slow,
+    ),
+)
 def test_pandas_is_loaded_when_somebody_wants_it(case: str, tmp_path: Path) -> None:
     pytest.importorskip("pandas")
     program = PROGRAM.replace("{then}", THEN[case])

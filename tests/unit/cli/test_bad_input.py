@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli_support import Answer, lakeindex
+from tests.scheduling import some_of
 from tests.unit.cli.tables import batch, commits_of, contents, new_table, row, rows_of, table_with, upserted
 from tests.unit.operations.tables import flip, footer_entries, live_files, relative, rewrite
 
@@ -385,7 +386,7 @@ def test_whole_checkpoints_are_taken_over(table: Path, interrupted: Path):
 CHECKPOINTS = ["staged", "chunks", "files", "candidates", "locations", "stage_input.json", "verify_keys.json"]
 
 
-@pytest.mark.parametrize("damage", ["flip", "truncate", "remove"])
+@pytest.mark.parametrize("damage", some_of(["flip", "truncate", "remove"], {"flip"}.__contains__, pytest.mark.slow))
 def test_damaged_checkpoints_are_made_again(
     table: Path, interrupted: Path, damage: str, tmp_path_factory: pytest.TempPathFactory
 ):

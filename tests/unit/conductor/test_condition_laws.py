@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from lakeindex.api.table import LakeTable
 from tests.builders import make_table, rows_of
+from tests.strategies import examples
 
 SCHEMA = pa.schema(
     [pa.field("id", pa.string(), nullable=False), ("x", pa.int64()), ("f", pa.float64()), ("s", pa.string())]
@@ -125,7 +126,7 @@ class Judge:
         return {key: _plain(row[name] for name in ("x", "f", "s")) for key, row in self.rows.items()}
 
 
-@settings(max_examples=24, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(24), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(_BATCH, _GIVEN), min_size=1, max_size=3), _BATCH)
 def test_any_conditions_merge_as_duckdb_merges(
     batches: list[tuple[list[dict[str, Any]], dict[str, str]]], first: list[dict[str, Any]]
@@ -136,7 +137,7 @@ def test_any_conditions_merge_as_duckdb_merges(
         assert content(table) == judge.content(), conditions
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(_BATCH, min_size=1, max_size=4))
 def test_what_is_newer_only_changes_nothing_a_second_time(batches: list[list[dict[str, Any]]]):
     table = made()
@@ -147,7 +148,7 @@ def test_what_is_newer_only_changes_nothing_a_second_time(batches: list[list[dic
         assert content(table) == before
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 @pytest.mark.parametrize("ordering", ["x", None])
 def test_the_greatest_wins_however_rows_are_split_and_ordered(ordering: str | None, data: st.DataObject):

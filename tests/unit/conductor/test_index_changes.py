@@ -16,6 +16,7 @@ from lakeindex.storage.memory import Call
 from lakeindex.table.handle import Table
 from tests.builders import Oracle, Row, content_of, counts_of
 from tests.meanwhile import MemoryTable
+from tests.scheduling import some_of
 
 FIRST = [Row(f"k{n}", "x", 1, "1") for n in range(6)]
 SECOND = [Row("k1", "x", 2, "2"), Row("k9", "x", 2, "2")]
@@ -58,15 +59,17 @@ def folding(world: MemoryTable) -> Callable[[], None]:
     return act
 
 
-@pytest.mark.parametrize("index", ["RECORD_INDEX", "RECORD_LEVEL_INDEX"])
+@pytest.mark.parametrize(
+    "index", some_of(["RECORD_LEVEL_INDEX", "RECORD_INDEX"], {"RECORD_LEVEL_INDEX"}.__contains__, pytest.mark.slow)
+)
 @pytest.mark.parametrize("how", ["taken back", "folded"])
 def test_a_run_goes_on_whenever_others_change_the_index(index: str, how: str):
     world = MemoryTable(index)
     world.upsert(FIRST)
     instant = world.upsert(SECOND).instant
     before = world.store.snapshot()
-    # the two types share what reads and folds: of one every second call, of the other every fifth
-    for number in range(1, CALLS, 2 if index == "RECORD_INDEX" else 5):
+    # the two types share what reads and folds: of one every second call, of the other every third
+    for number in range(1, CALLS, 2 if index == "RECORD_INDEX" else 3):
         world.store.restore(before)
         oracle = Oracle(is_global=index == "RECORD_INDEX")
         act = taking_back(world, instant) if how == "taken back" else folding(world)
@@ -99,7 +102,7 @@ COMMANDS: dict[str, Callable[[MemoryTable], bool]] = {
 WRITING = ("build", "compact")
 
 
-@pytest.mark.parametrize("command", list(COMMANDS))
+@pytest.mark.parametrize("command", some_of(COMMANDS, lambda command: command != "build", pytest.mark.slow))
 def test_a_command_begins_anew_when_others_fold_the_index(command: str):
     world = MemoryTable("RECORD_INDEX")
     world.upsert(FIRST)

@@ -29,6 +29,8 @@ from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
 from tests.golden import made_once
 from tests.meanwhile import MemoryTable, writes_data
+from tests.scheduling import some_of
+from tests.strategies import examples
 
 pytestmark = pytest.mark.usefixtures("time_leaps")
 
@@ -147,7 +149,14 @@ def test_a_key_in_a_partition_that_stays_is_in_the_way_of_an_overwrite(tmp_path:
     assert table.check().ok
 
 
-@pytest.mark.parametrize("index", ["BLOOM", "SIMPLE", "BUCKET", "RECORD_INDEX", "RECORD_LEVEL_INDEX", "INMEMORY"])
+@pytest.mark.parametrize(
+    "index",
+    some_of(
+        ["BLOOM", "SIMPLE", "BUCKET", "RECORD_INDEX", "RECORD_LEVEL_INDEX", "INMEMORY"],
+        {"BLOOM", "BUCKET", "RECORD_INDEX"}.__contains__,
+        pytest.mark.slow,
+    ),
+)
 def test_a_stored_key_is_an_error_or_is_left_out(tmp_path: Path, index: str) -> None:
     table, oracle = made(tmp_path, index)
     batch = [Row("k0", "x", 9, "9"), Row("n", "x", 1, "1"), Row("m", "new", 1, "1"), Row("m", "new", 2, "2")]
@@ -179,7 +188,14 @@ def test_a_stored_key_is_an_error_or_is_left_out(tmp_path: Path, index: str) -> 
     assert table.check().ok
 
 
-@pytest.mark.parametrize("index", ["BLOOM", "GLOBAL_BLOOM", "BUCKET", "RECORD_INDEX", "RECORD_LEVEL_INDEX", "INMEMORY"])
+@pytest.mark.parametrize(
+    "index",
+    some_of(
+        ["BLOOM", "GLOBAL_BLOOM", "BUCKET", "RECORD_INDEX", "RECORD_LEVEL_INDEX", "INMEMORY"],
+        {"BLOOM", "BUCKET", "RECORD_INDEX"}.__contains__,
+        pytest.mark.slow,
+    ),
+)
 def test_a_bulk_insert_goes_where_nothing_is(tmp_path: Path, index: str) -> None:
     table = make_table(tmp_path / "t", hoodie__index__type=index)
     oracle = Oracle(is_global=index in ("GLOBAL_BLOOM", "RECORD_INDEX"), moves=index != "RECORD_INDEX")
@@ -227,7 +243,7 @@ def test_a_key_that_is_twice_in_a_bulk_insert_is_refused(tmp_path: Path, index: 
         assert content_of(table) == set()
 
 
-@pytest.mark.parametrize("index", ["BLOOM", "GLOBAL_BLOOM"])
+@pytest.mark.parametrize("index", ["BLOOM", pytest.param("GLOBAL_BLOOM", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("mode", ["NONE", "PARTITION_SORT", "GLOBAL_SORT"])
 def test_a_bulk_insert_is_sorted_as_the_mode_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str, mode: str
@@ -412,7 +428,7 @@ _ROWS = st.lists(
 )
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     steps=st.lists(st.tuples(st.sampled_from(("upsert", "insert", "overwrite", "table", "drop")), _ROWS), max_size=5)
 )

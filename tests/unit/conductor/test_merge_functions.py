@@ -23,6 +23,7 @@ from lakeindex.run.spec import RunSpec
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.write import merge_function
 from tests.builders import make_table
+from tests.strategies import examples
 
 SCHEMA = pa.schema(
     [
@@ -69,7 +70,7 @@ ROWS = st.lists(
 
 
 @pytest.mark.parametrize("index", ["SIMPLE", "GLOBAL_SIMPLE"])
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(batches=st.lists(ROWS, min_size=1, max_size=4))
 def test_any_batches_equal_rows_one_by_one(index: str, batches: list[Rows]):
     """A function that is associative says the same however rows come in batches, if no batch brings older rows."""

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import lakeindex
 from lakeindex.errors import LakeIndexError, OptionError, QuarantineExceededError
 from tests.builders import make_table, rows_of
+from tests.strategies import examples
 
 SCHEMA = pa.schema(
     [pa.field("id", pa.string(), nullable=False), ("ts", pa.int64()), ("seq", pa.string()), ("v", pa.int64())]
@@ -22,7 +23,7 @@ SMALL = {"lakeindex.chunk.rows": "3", "lakeindex.parquet.row.group.rows": "2"}
 _ROW = st.tuples(st.sampled_from("abc"), st.integers(-1, 1), st.sampled_from(["", "a", "b", "\u00e9"]))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.lists(_ROW, min_size=1, max_size=6), min_size=1, max_size=4))
 def test_any_batches_equal_a_dictionary(batches: list[list[tuple[str, int, str]]]):
     table = make_table(

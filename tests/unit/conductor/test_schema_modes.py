@@ -20,6 +20,7 @@ from lakeindex.run.spec import RunSpec
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, make_table
 from tests.meanwhile import SMALL, MemoryTable, begins_to_write, writes_data
+from tests.scheduling import some_of
 
 FIRST = [Row("a", "x", 1, "1"), Row("b", "x", 1, "1"), Row("c", "y", 1, "1")]
 ADD = {"lakeindex.schema.mode": "add"}
@@ -39,7 +40,12 @@ def rows_of(table: LakeTable, *names: str) -> dict[str, tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("index", "version"), [*((index, "69"[number % 2]) for number, index in enumerate(INDEXES)), ("BLOOM", "9")]
+    ("index", "version"),
+    some_of(
+        [*((index, "69"[number % 2]) for number, index in enumerate(INDEXES)), ("BLOOM", "9")],
+        lambda case: case[0] in ("BUCKET", "RECORD_INDEX", "BLOOM"),
+        pytest.mark.slow,
+    ),
 )
 def test_columns_are_added_and_made_wider(tmp_path: Path, index: str, version: str):
     options = {"hoodie__bucket__index__num__buckets": "2"} if index == "BUCKET" else {}

@@ -386,7 +386,7 @@ def test_files_of_new_foreign_instants_are_compared_and_no_others(tmp_path: Path
     assert stored_keys.not_compared(opened, opened.snapshot()) == []
 
 
-@pytest.mark.parametrize("zone", ["UTC", None])
+@pytest.mark.parametrize("zone", ["UTC", pytest.param(None, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("place", ["record key", "partition", "ordering"])
 def test_a_column_of_milliseconds_stays_one(tmp_path: Path, place: str, zone: str | None) -> None:
     """Flink and HoodieStreamer make such: its number is what keys and paths are made of, in whatever unit a batch is."""

@@ -19,6 +19,7 @@ from lakeindex.run.summary import RunSummary
 from lakeindex.storage import open_storage
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
+from tests.scheduling import some_of
 
 STORED = [Row("a", "x", 1, "old"), Row("b", "x", 1, "old"), Row("c", "y", 1, "old")]
 BATCH = [Row("a", "x", 2, "new"), Row("n", "x", 2, "n"), Row("n", "y", 3, "n"), Row("b", "x", 2, None, deleted=True)]
@@ -50,13 +51,18 @@ def played(spec: RunSpec, before: Stage, meanwhile: Callable[[], object]) -> Run
     ("index", "to"),
     [
         ("SIMPLE", "GLOBAL_SIMPLE"),
-        ("GLOBAL_SIMPLE", "SIMPLE"),
         ("BLOOM", "GLOBAL_BLOOM"),
         ("GLOBAL_SIMPLE", "BLOOM"),
-        ("SIMPLE", "BLOOM"),
         ("SIMPLE", "BUCKET"),
-        ("BLOOM", "SIMPLE"),
-        ("GLOBAL_BLOOM", "BUCKET"),
+        *(
+            pytest.param(*pair, marks=pytest.mark.slow)
+            for pair in (
+                ("GLOBAL_SIMPLE", "SIMPLE"),
+                ("SIMPLE", "BLOOM"),
+                ("BLOOM", "SIMPLE"),
+                ("GLOBAL_BLOOM", "BUCKET"),
+            )
+        ),
     ],
 )
 @pytest.mark.parametrize("before", list(Stage)[1:])
@@ -106,7 +112,9 @@ def rolled_back(table: LakeTable) -> list[Row]:
     return []
 
 
-@pytest.mark.parametrize("index", ["SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "BUCKET"])
+@pytest.mark.parametrize(
+    "index", some_of(["SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "BUCKET"], {"BLOOM", "BUCKET"}.__contains__, pytest.mark.slow)
+)
 @pytest.mark.parametrize("meanwhile", [cleaned, rolled_back])
 @pytest.mark.parametrize("before", list(Stage)[1:])
 def test_files_that_a_job_has_looked_in_may_be_gone_when_the_next_one_begins(

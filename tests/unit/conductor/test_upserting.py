@@ -17,6 +17,7 @@ from lakeindex.errors import OptionError, TableCorruptError
 from lakeindex.files.footer_cache import CACHE_FOLDER
 from tests.builders import Oracle, Row, as_hudis, batch_of, content_of, counts_of, make_table, rows_of
 from tests.meanwhile import Meanwhile, MemoryTable
+from tests.strategies import examples
 
 KEYS = ["a", "b", "cé", "d中", "e\U0001f600", "f￿"]
 ROWS = st.builds(
@@ -28,7 +29,7 @@ ROWS = st.builds(
     st.booleans(),
 )
 BATCHES = st.lists(st.lists(ROWS, min_size=1, max_size=8), min_size=1, max_size=4)
-SLOW = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW = settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 MOVE_OPTIONS = {

@@ -36,6 +36,7 @@ from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.port import Storage
+from tests.strategies import examples
 
 EVERYTHING = Completed(frozenset(), "9" * 17)
 """All instants count."""
@@ -269,7 +270,7 @@ def steps(draw: st.DrawFn) -> list[tuple[str, Any]]:
     return found
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps(), st.sampled_from([IndexType.RECORD_INDEX, IndexType.RECORD_LEVEL_INDEX]))
 def test_index_follows_any_sequence_of_commits(sequence: list[tuple[str, Any]], index: IndexType):
     table = Simulated(index)

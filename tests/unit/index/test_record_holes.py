@@ -15,6 +15,7 @@ from lakeindex.metadata.metadata_records import encode_record
 from lakeindex.metadata.record_index import RecordLocation, location_record
 from lakeindex.metadata_upkeep.index_entries import entries_elsewhere, may_be_wrong, wrong_entries
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
+from tests.scheduling import some_of
 from tests.told_tables import Shards, edit_record_index
 from tests.unit.metadata.test_hudis_indexes import NAMES as NAMES_OF_HUDIS
 from tests.unit.metadata.test_hudis_indexes import opened
@@ -140,7 +141,10 @@ def check_refused_then_mended(table: LakeTable, oracle: Oracle, hole: str) -> No
     assert table.check().ok, hole
 
 
-@pytest.mark.parametrize(("version", "kind"), FORMS)
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    some_of(FORMS, {("6", "RECORD_INDEX"), ("9", "RECORD_LEVEL_INDEX")}.__contains__, pytest.mark.slow),
+)
 def test_holes_are_counted_and_mended(tmp_path: Path, version: str, kind: str) -> None:
     right, oracle = table_of(tmp_path, version, kind)
     assert right.metadata_verify().record_index == dict.fromkeys(KINDS, 0)

@@ -17,6 +17,7 @@ from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
 from tests.meanwhile import MemoryTable
+from tests.scheduling import some_of
 from tests.stored_indexes import inserted
 
 FORMS = [("6", "RECORD_INDEX"), ("8", "RECORD_LEVEL_INDEX"), ("9", "RECORD_INDEX")]
@@ -28,7 +29,7 @@ def indexed(table: LakeTable) -> None:
     table.metadata_build(["files", "record_index"])
 
 
-@pytest.mark.parametrize(("version", "kind"), FORMS)
+@pytest.mark.parametrize(("version", "kind"), some_of(FORMS, lambda form: form[0] == "9", pytest.mark.slow))
 def test_after_whatever_was_done(version: str, kind: str, tmp_path: Path) -> None:
     """Inserts, deletes of all there is of a partition, roll-backs, replaced partitions, compactions, cleans."""
     chance = random.Random(int(version))
@@ -71,7 +72,7 @@ def of_metadata(call: Call) -> bool:
     return call.path.startswith((".hoodie/metadata", ".hoodie/hoodie.properties"))
 
 
-@pytest.mark.parametrize("stops", [False, True])
+@pytest.mark.parametrize("stops", some_of([False, True], bool, pytest.mark.slow))
 def test_a_commit_that_is_made_while_it_is_compared(stops: bool) -> None:
     """Before each look at the metadata table another writer commits; or stops when his delta commit is there, and the
     commit is not.
@@ -124,7 +125,7 @@ def stopping(call: Call) -> Fault | None:
     return Fault.ERROR if is_commit and call.name in ("create", "write") else None
 
 
-@pytest.mark.parametrize("version", ["6", "9"])
+@pytest.mark.parametrize("version", some_of(["6", "9"], {"6"}.__contains__, pytest.mark.slow))
 def test_it_is_made_anew_beside_readers_and_across_crashes(version: str) -> None:
     """Before each call of the storage a reader finds every key; a build that stops there is made good by the next."""
     world = MemoryTable("RECORD_INDEX", hoodie__write__table__version=version)

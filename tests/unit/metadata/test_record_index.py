@@ -21,6 +21,7 @@ from lakeindex.metadata.record_index import RecordLocation, location_of, locatio
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import parallel
 from lakeindex.storage.memory import Call
+from tests.strategies import examples
 from tests.unit.metadata.located import located
 from tests.unit.metadata.test_upkeep import Kept, time_of
 
@@ -94,7 +95,7 @@ class Indexed(Kept):
 
 @pytest.mark.parametrize("layout", [1, 2])
 @pytest.mark.parametrize("partitioned", [False, True])
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_a_random_story_of_keys(layout: int, partitioned: bool, seed: int) -> None:
     """Keys come, move and go, in partitions that are new, too; look-ups say what a dictionary does."""

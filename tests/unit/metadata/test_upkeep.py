@@ -44,6 +44,7 @@ from lakeindex.table.handle import Table
 from lakeindex.table.properties import metadata_table_of
 from lakeindex.timeline.layout import TimelineLayout
 from lakeindex.timeline.timeline import Timeline
+from tests.strategies import examples
 from tests.vectors_support import unpack_table
 
 RECORD = files_record(RecordType.FILES, {"x": 1})
@@ -153,7 +154,7 @@ def test_a_delta_commit_that_was_half_written_is_written_again(version: int) -> 
 
 
 @pytest.mark.parametrize("version", [6, 9, 10])
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_a_random_story(version: int, seed: int) -> None:
     """Files come, go, and are compacted at any time; the metadata table says what a dictionary does."""
@@ -177,7 +178,7 @@ def test_a_random_story(version: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize("version", [6, 9, 10])
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_compactions_change_no_statistics(version: int, seed: int) -> None:
     """Tight, loose and deleted records of a few columns, and records that go: as merged by whoever reads them all."""

@@ -17,6 +17,7 @@ from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.storage.local import LocalStorage
 from lakeindex.table.handle import Table
 from tests.builders import Row, batch_of, make_table
+from tests.scheduling import some_of
 from tests.unit.metadata.located import located
 
 KEYS = [f"k{number}" for number in range(30)]
@@ -26,7 +27,7 @@ HEAD = 400
 """Bytes of a log in which its first block says what it is."""
 
 
-@pytest.fixture(scope="module", params=[6, 9])
+@pytest.fixture(scope="module", params=some_of([6, 9], {9}.__contains__, pytest.mark.slow))
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A table with a compacted part of its metadata table, and logs behind it."""
     where = tmp_path_factory.mktemp("bits") / "t"

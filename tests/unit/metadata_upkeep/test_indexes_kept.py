@@ -28,6 +28,7 @@ from lakeindex.table.properties import metadata_table_of
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.timeline.verdicts import Outcome, Verdict
 from tests.builders import Row, batch_of, make_table
+from tests.scheduling import some_of
 from tests.unit.metadata.located import located
 
 EVERYTHING = ("files", "column_stats", "bloom_filters", "record_index")
@@ -77,7 +78,10 @@ MOVING = {"hoodie.simple.index.update.partition.path": "true"}
 WRITE = {"lakeindex.table.version10": "write"}
 
 
-@pytest.mark.parametrize(("version", "seed"), [("6", 1), ("8", 3), ("9", 4), ("10", 4)])
+@pytest.mark.parametrize(
+    ("version", "seed"),
+    some_of([("6", 1), ("8", 3), ("9", 4), ("10", 4)], lambda case: case[0] in "69", pytest.mark.slow),
+)
 def test_a_random_story(version: str, seed: int, tmp_path: Path) -> None:
     """Inserts, updates, moves between partitions, deletes, roll-backs before and after compactions, cleans."""
     chance = random.Random(seed)

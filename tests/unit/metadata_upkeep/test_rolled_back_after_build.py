@@ -46,7 +46,7 @@ def begun(folder: Path, version: str, built: str) -> LakeTable:
 def test_the_metadata_table_says_what_is_so_whatever_of_it_was_made_after_the_commit(tmp_path: Path) -> None:
     wrong: dict[tuple[str, str, str], object] = {}
     for number, (version, built, change) in enumerate(
-        (version, built, change) for version in ("6", "8", "9") for built in BUILT for change in CHANGES
+        (version, built, change) for version in ("6", "9") for built in BUILT for change in CHANGES
     ):
         table = begun(tmp_path / str(number), version, built)
         done = CHANGES[change](table)

@@ -22,6 +22,7 @@ from lakeindex.operations.rescale import rescale_table
 from lakeindex.parquet.stamps import FOOTER
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import make_table
+from tests.scheduling import some_of
 from tests.vectors_support import unpack_table
 
 SCHEMA = pa.schema(
@@ -115,7 +116,7 @@ def rows_of(table: LakeTable) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize("made", some_of(MADE, {"rewrite"}.__contains__, pytest.mark.slow))
 def test_no_flip_gives_wrong_rows_and_a_deep_check_tells_it(tmp_path: Path, made: str, seed: int) -> None:
     table = MADE[made](tmp_path / "table")
     path = newest(table)
@@ -154,7 +155,7 @@ def is_in_header(data: bytes, bit: int) -> bool:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("made", ["load", "rewrite"])
+@pytest.mark.parametrize("made", [pytest.param("load", marks=pytest.mark.slow), "rewrite"])
 def test_no_flip_is_copied_into_a_new_file(tmp_path: Path, made: str, seed: int) -> None:
     MADE[made](tmp_path / "whole")
     whole = tmp_path / "whole"

@@ -35,6 +35,7 @@ from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.timeline.avro_instants import parse_requested_replace
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
 from tests.meanwhile import OVERTAKES
+from tests.scheduling import some_of
 
 RUNNER = LocalRunner(1)
 NEW_FILES = {"hoodie.parquet.small.file.limit": "0"}
@@ -79,12 +80,19 @@ def timeline_of(table: LakeTable):
     return Table.open(open_storage(table.uri)).load_timeline()
 
 
-@pytest.fixture(params=[6, 8, 9])
+@pytest.fixture(params=some_of([6, 8, 9], {6, 9}.__contains__, pytest.mark.slow))
 def version(request: pytest.FixtureRequest) -> dict[str, str]:
     return {"hoodie__write__table__version": str(request.param)}
 
 
-@pytest.mark.parametrize("index", ["BLOOM", "GLOBAL_BLOOM", "SIMPLE", "BUCKET", "RECORD_INDEX", "INMEMORY"])
+@pytest.mark.parametrize(
+    "index",
+    some_of(
+        ["BLOOM", "GLOBAL_BLOOM", "SIMPLE", "BUCKET", "RECORD_INDEX", "INMEMORY"],
+        {"BLOOM", "BUCKET", "RECORD_INDEX"}.__contains__,
+        pytest.mark.slow,
+    ),
+)
 def test_rows_stay_as_they_are_and_every_index_finds_them(tmp_path: Path, index: str) -> None:
     counts = {"hoodie__bucket__index__num__buckets": "2"} if index == "BUCKET" else {}
     table = table_of_parts(tmp_path, hoodie__index__type=index, **counts)

@@ -37,7 +37,7 @@ def read_often(uri: str, times: int) -> None:
 
 def test_a_reader_of_many_files_begins_without_waiting_for_itself(tmp_path: Path) -> None:
     table = many_files(tmp_path)
-    command = [sys.executable, "-c", f"from {__name__} import read_often; read_often({table.uri!r}, 200)"]
+    command = [sys.executable, "-c", f"from {__name__} import read_often; read_often({table.uri!r}, 100)"]
     done = subprocess.run(command, env=os.environ, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
 

@@ -22,6 +22,7 @@ from lakeindex.operations.rescale import migrate_to_buckets
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, make_table, rows_of
 from tests.golden import made_once
+from tests.strategies import examples
 from tests.unit.operations.tables import flip, live_files
 from tests.vectors_support import table_names, unpack_table
 
@@ -37,7 +38,7 @@ ROWS = st.builds(
 BATCHES = st.lists(st.lists(ROWS, min_size=1, max_size=8), min_size=1, max_size=4)
 INDEXES = [str(kind) for kind in IndexType if kind not in {IndexType.HBASE, IndexType.STATE}]
 """Those that need no server and no engine; HBASE and STATE have tests of their own."""
-SLOW = settings(max_examples=14, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW = settings(max_examples=examples(14), deadline=None, suppress_health_check=list(HealthCheck))
 SMALL = {"lakeindex.parquet.row.group.rows": "2", "hoodie.parquet.small.file.limit": "0"}
 
 

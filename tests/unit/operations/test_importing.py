@@ -32,6 +32,7 @@ from lakeindex.operations.importing import import_table as importing
 from lakeindex.operations.importing.iceberg import newest_metadata
 from lakeindex.stages.stage_input import inputs
 from lakeindex.storage.memory import Call, MemoryStorage
+from tests.scheduling import some_of
 
 NAN = float("nan")
 ROWS = pa.table(
@@ -655,7 +656,14 @@ def test_a_source_without_rows_makes_an_empty_table(tmp_path: Path) -> None:
     assert lakeindex.open_table(str(tmp_path / "t")).count() == 0
 
 
-@pytest.mark.parametrize("index", [one for one in IndexType if one.name not in ("HBASE", "STATE")])
+@pytest.mark.parametrize(
+    "index",
+    some_of(
+        [one for one in IndexType if one.name not in ("HBASE", "STATE")],
+        {"BLOOM", "BUCKET", "RECORD_LEVEL_INDEX"}.__contains__,
+        pytest.mark.slow,
+    ),
+)
 def test_every_index(tmp_path: Path, index: IndexType) -> None:
     rows = pa.table({"id": list(range(40)), "p": [f"p{n % 4}" for n in range(40)]})
     source = plain(tmp_path / "src", *(rows.slice(n, 10) for n in range(0, 40, 10)))

@@ -26,6 +26,7 @@ from tests.builders import Oracle, Row, batch_of, content_of, make_table, rows_o
 from tests.cli_support import lakeindex, validate
 from tests.golden import table_of
 from tests.model.harness import Operation, fail_every_call
+from tests.scheduling import some_of
 from tests.stored_indexes import bound_to, clustered, runner_of, unseen
 
 STORED = ["RECORD_INDEX", "RECORD_LEVEL_INDEX"]
@@ -411,7 +412,7 @@ def test_build_survives_every_failing_call(every: int, histories: int):
 
 @pytest.mark.usefixtures("time_leaps")
 @pytest.mark.parametrize(("every", "histories"), [(37, 4), pytest.param(7, 20, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("index", STORED)
+@pytest.mark.parametrize("index", some_of(STORED, {"RECORD_LEVEL_INDEX"}.__contains__, pytest.mark.slow))
 def test_catch_up_survives_failing_calls(index: str, every: int, histories: int):
     def write(table: LakeTable) -> None:
         rows = [Row("n1", "x", 3, "3"), Row("n2", "y", 3, "3")]

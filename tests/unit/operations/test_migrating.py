@@ -14,6 +14,7 @@ from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table, rows_of
 from tests.golden import made_once
+from tests.scheduling import some_of
 from tests.unit.operations.test_rescaling import put_pending
 
 KINDS = ("BLOOM", "GLOBAL_BLOOM", "SIMPLE", "GLOBAL_SIMPLE", "RECORD_INDEX", "RECORD_LEVEL_INDEX", "BUCKET", "INMEMORY")
@@ -39,7 +40,12 @@ def made(folder: Path, kind: str) -> tuple[LakeTable, Oracle]:
 
 
 @pytest.mark.parametrize(
-    ("before", "after"), [p for p in itertools.permutations(KINDS, 2) if "BLOOM" in p or "BUCKET" in p]
+    ("before", "after"),
+    some_of(
+        [p for p in itertools.permutations(KINDS, 2) if "BLOOM" in p or "BUCKET" in p],
+        lambda pair: "BUCKET" in pair or pair[0] == "BLOOM",
+        pytest.mark.slow,
+    ),
 )
 def test_rows_stay_and_the_new_index_finds_them(tmp_path: Path, before: str, after: str):
     table, _ = made(tmp_path / "t", before)

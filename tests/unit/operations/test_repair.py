@@ -24,6 +24,7 @@ from lakeindex.table.host import this_host
 from tests.builders import Row, batch_of, content_of, make_table
 from tests.golden import made_once
 from tests.meanwhile import MemoryTable
+from tests.scheduling import some_of
 from tests.stored_indexes import inserted
 
 pytestmark = pytest.mark.usefixtures("time_leaps")
@@ -280,7 +281,7 @@ def test_what_a_savepoint_names_stays(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("damage", ["a delta", "the timeline", "a base file"])
-@pytest.mark.parametrize("version", ["6", "9"])
+@pytest.mark.parametrize("version", some_of(["6", "9"], {"9"}.__contains__, pytest.mark.slow))
 def test_the_metadata_table_is_built_anew(tmp_path: Path, version: str, damage: str) -> None:
     names = ("files", "column_stats", "record_index")
     table = table_of_two(tmp_path, version, names, "RECORD_INDEX")

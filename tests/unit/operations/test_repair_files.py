@@ -28,6 +28,7 @@ from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.write.base_file import RECORD_KEY
 from tests.builders import Row, as_hudis, batch_of, content_of, make_table
 from tests.golden import made_once
+from tests.scheduling import some_of
 from tests.stored_indexes import inserted
 from tests.unit.commit.protocol_support import KilledError
 from tests.unit.operations.test_repair import FIRST, SECOND, is_whole, live_of, root, table_of_two, told
@@ -104,7 +105,11 @@ def test_of_two_footers_that_agree_none_is_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("version", "index", "names"),
     [
-        *((VERSIONS[n % 3], index, ()) for n, index in enumerate(INDEXES)),
+        *some_of(
+            [(VERSIONS[n % 3], index, ()) for n, index in enumerate(INDEXES)],
+            lambda case: case[1] in ("BUCKET", "INMEMORY"),
+            pytest.mark.slow,
+        ),
         ("6", "BLOOM", ("files", "column_stats", "bloom_filters")),
         ("8", "RECORD_INDEX", ("files", "record_index")),
         ("9", "RECORD_INDEX", ("files", "column_stats", "partition_stats", "record_index")),
@@ -533,7 +538,7 @@ def test_a_lost_file_whose_commit_was_archived(tmp_path: Path) -> None:
     is_whole(table)
 
 
-@pytest.mark.parametrize("version", ["6", "9"])
+@pytest.mark.parametrize("version", some_of(["6", "9"], {"9"}.__contains__, pytest.mark.slow))
 @pytest.mark.parametrize("cleans", [True, False])
 def test_states_with_a_lost_file_whose_commit_was_archived_are_refused(
     tmp_path: Path, version: str, cleans: bool
@@ -588,7 +593,7 @@ def table_of_archived(folder: Path, version: str) -> LakeTable:
     return table
 
 
-@pytest.mark.parametrize("version", ["6", "9"])
+@pytest.mark.parametrize("version", some_of(["6", "9"], {"9"}.__contains__, pytest.mark.slow))
 @pytest.mark.parametrize("case", ["alone", "and the index is damaged", "and the repair is cut short"])
 def test_a_partition_that_only_the_metadata_table_names_is_one_again(
     tmp_path: Path, version: str, case: str, monkeypatch: pytest.MonkeyPatch

@@ -18,6 +18,7 @@ from lakeindex.model import Operation
 from lakeindex.operations.check import check_table
 from lakeindex.operations.create_table import create_like
 from lakeindex.options.parse import parse_create_options
+from tests.strategies import examples
 from tests.unit.operations.tables import read_rows
 
 SCHEMA = pa.schema(
@@ -94,7 +95,7 @@ def _replay(kind: Kind, stored: dict[object, Row], operation: Operation, batch: 
             stored[place] = row
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(kinds, batches)
 def test_the_table_is_what_a_dictionary_says(
     tmp_path_factory: pytest.TempPathFactory, kind: Kind, batches: list[tuple[Operation, list[Row]]]

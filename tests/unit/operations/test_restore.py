@@ -28,6 +28,7 @@ from tests.builders import Row, batch_of, make_table, rows_of
 from tests.meanwhile import MemoryTable, writes_data
 from tests.model.power import pass_for_dead
 from tests.model.scheduling import Killed
+from tests.scheduling import some_of
 
 INDEXES = ("BLOOM", "GLOBAL_SIMPLE", "BUCKET", "RECORD_INDEX", "INMEMORY")
 FIRST = [Row(key, "xyz"[number % 3], 1, f"first {key}") for number, key in enumerate("abcdef")]
@@ -44,7 +45,7 @@ def upsert(table: LakeTable, rows: list[Row], name: str, **options: object):
 
 
 @pytest.mark.parametrize("version", ["6", "9"])
-@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("index", some_of(INDEXES, {"BLOOM", "RECORD_INDEX"}.__contains__, pytest.mark.slow))
 def test_a_table_goes_back_and_its_batches_come_again(tmp_path: Path, index: str, version: str) -> None:
     """What an index, the ledger and the metadata table say follows: keys are found, inserted, and none is doubled."""
     table = make_table(str(tmp_path / "t"), hoodie__index__type=index, hoodie__write__table__version=version)

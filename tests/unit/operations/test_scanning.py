@@ -29,6 +29,7 @@ from lakeindex.operations.rows import scan as operations_scan
 from lakeindex.predicates.predicate import predicate_of
 from lakeindex.write.types.avro_schema import META_COLUMNS
 from tests.builders import Row, as_hudis, batch_of, make_table
+from tests.strategies import examples
 from tests.unit.operations.tables import edit_commit, flip, live_files, read_rows
 from tests.vectors_support import commit_instants, table_names, unpack_table
 
@@ -163,7 +164,7 @@ def same(one: pa.Table, other: pa.Table) -> bool:
     return sorted(map(repr, one.to_pylist())) == sorted(map(repr, other.to_pylist()))
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.sampled_from(CONDITIONS), min_size=2, max_size=3),
     st.sampled_from([" AND ", " OR "]),
@@ -395,7 +396,7 @@ def test_a_damaged_file_is_named(tmp_path: Path):
             read(table.scan(meta=True))
 
 
-@pytest.mark.parametrize("at_once", [7, 45, 65_536])
+@pytest.mark.parametrize("at_once", [pytest.param(7, marks=pytest.mark.slow), 45, 65_536])
 def test_columns_of_no_condition_are_read_where_a_row_was_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ):

@@ -33,6 +33,7 @@ from lakeindex.stages.stage_input import addressed
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, make_table, rows_of
 from tests.meanwhile import OVERTAKES, Meanwhile
+from tests.strategies import examples
 
 COLUMNS, WRITING = "merge write: columns of files", "merge write: rewrite"
 SCHEMA = pa.schema(
@@ -152,7 +153,7 @@ def stored(table: LakeTable) -> list[tuple[str, list[dict[str, Any]], list[int]]
     return sorted(found, key=lambda one: one[0])
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(
     kind=st.sampled_from(sorted(TABLES)),
     operation=st.sampled_from(["upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table"]),
@@ -380,7 +381,9 @@ def spilled_objects(monkeypatch: pytest.MonkeyPatch, limit: int) -> Iterator[lis
         yield found
 
 
-@pytest.mark.parametrize("limit", [1, 300, 2**20])
+@pytest.mark.parametrize(
+    "limit", [pytest.param(1, marks=pytest.mark.slow), 300, pytest.param(2**20, marks=pytest.mark.slow)]
+)
 def test_rows_of_several_waves_are_read_once_and_spilled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int):
     """In pieces of one column, of several, and of several row groups; columns that one file lacks or has in codes."""
     batch = in_files(tmp_path, rows_with(7, 400, 300, has_bad=False), 3, 50, codes=True)

@@ -26,6 +26,7 @@ from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.tasks.memory_bound import BoundedCache
 from tests.builders import Row, batch_of, content_of, make_table, rows_of
 from tests.meanwhile import Meanwhile
+from tests.strategies import examples
 
 WRITING = "merge write: rewrite"
 SPLIT_ORDER = "lakeindex.stages.stage_input.stage._LEAST_BYTES"
@@ -85,7 +86,7 @@ def test_columns_of_the_input_are_not_copied(table: LakeTable, tmp_path: Path):
     assert sorted(row["id"] for row in rows_of(table)) == [f"k{n:03d}" for n in range(40)]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     keys=st.lists(st.integers(0, 30), min_size=1, max_size=40),
     in_order=st.booleans(),

@@ -29,6 +29,7 @@ from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.write.keys.key_generators import KeySpec, PartitionKind
 from lakeindex.write.keys.time_partitions import TimeOptions
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
+from tests.strategies import examples
 from tests.unit.stages.test_inputs import write
 from tests.unit.tasks.test_memory import content
 
@@ -185,7 +186,7 @@ def test_keys_that_meet_in_spite_of_the_footers_are_joined(
     assert [r["ts"] for r in content(manifest, run)["rows"] if r["ts"]] == [2]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(
         st.tuples(

@@ -23,8 +23,9 @@ from lakeindex.stages.merge_write import stage as merge_write
 from lakeindex.storage.paths import TEMPORARY_PREFIX
 from lakeindex.tasks.memory_bound import MIB, memory_bound
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
+from tests.strategies import examples
 
-SLOW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW = settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 BATCHES = st.lists(
     st.lists(
         st.builds(

@@ -23,6 +23,7 @@ from lakeindex.errors import InputError
 from lakeindex.run import row_pieces
 from lakeindex.storage import open_storage
 from tests.builders import Row, batch_of, make_table
+from tests.strategies import examples
 
 MIB = 1024 * 1024
 ROWS = batch_of([Row("a", "x", 1, "1"), Row("b", "y", 1, "2"), Row("c", "x", 1, "3")])
@@ -220,7 +221,7 @@ def test_a_run_that_streams_is_within_its_memory(tmp_path: Path) -> None:
     assert max(held) < 16 * MIB
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     count=st.integers(0, 20_000),
     cut=st.lists(st.integers(1, 5000), min_size=1, max_size=8),

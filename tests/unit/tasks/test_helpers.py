@@ -23,6 +23,7 @@ from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.tasks.memory_bound import MIB, memory_bound
 from lakeindex.tasks.runner import run_tasks
 from tests.builders import Row, content_of, counts_of, make_table
+from tests.scheduling import some_of
 from tests.unit.stages.test_inputs import write
 
 MANY = 10_000
@@ -269,7 +270,7 @@ time.sleep(600 if sys.argv[2] == "killed" else 0)
 """
 
 
-@pytest.mark.parametrize("doing", ["idle", "busy"])
+@pytest.mark.parametrize("doing", some_of(["idle", "busy"], {"busy"}.__contains__, pytest.mark.slow))
 @pytest.mark.parametrize("end", ["killed", "over"])
 def test_helpers_end_with_the_process(doing: str, end: str, tmp_path: Path) -> None:
     """However it ends and whatever they do; and the script that starts them is run once."""
@@ -302,7 +303,11 @@ def is_running(pid: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("is_sorted", [False, True], ids=["in no order", "sorted"])
+@pytest.mark.parametrize(
+    "is_sorted",
+    some_of([False, True], lambda is_sorted: not is_sorted, pytest.mark.slow),
+    ids=["in no order", "sorted"],
+)
 def test_an_upsert_with_helpers_is_one_without(
     is_sorted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

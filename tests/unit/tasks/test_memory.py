@@ -36,10 +36,11 @@ from lakeindex.tasks import memory_bound as memory
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.tasks.memory_bound import MIB, TOGETHER_BYTES, MemoryGate, default_memory, held_by, memory_bound
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
+from tests.strategies import examples
 from tests.unit.stages.test_inputs import write
 
 KINDS = ("parquet", "csv", "csv.gz", "jsonl", "arrow")
-SLOW = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW = settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 ROWS = st.lists(
     st.builds(
         Row,
@@ -109,7 +110,7 @@ class Weighed:
 
 
 @given(st.lists(st.integers(0, 15), min_size=2, max_size=8))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_local_tasks_run_beside_each_other_only_as_they_fit(sizes: list[int]):
     mutex, running, seen = threading.Lock(), [], []
 

@@ -30,6 +30,7 @@ from lakeindex.write.merge_rows import REPLACE, Changes, Merge, NewSlice, Update
 from lakeindex.write.rewrite import NewFile, fixed_columns, make_together
 from lakeindex.write.row_groups import Rewrite
 from lakeindex.write.types.avro_schema import META_COLUMNS
+from tests.strategies import examples
 from tests.unit.write.test_merging import OLD
 
 SCHEMA = pa.schema(
@@ -179,7 +180,7 @@ KEYS = [f"k{n:03d}" for n in range(40)]
 AS_NEW = UpdateRule(function=MergeFunction("as_new", lambda _, new: new), deciding=frozenset({"id"}))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.data())
 def test_any_changes_three_times(data: st.DataObject):
     keys = data.draw(st.lists(st.text("abcé中", min_size=1, max_size=3), unique=True, min_size=1, max_size=40))
@@ -200,7 +201,7 @@ def test_any_changes_three_times(data: st.DataObject):
             old = check(old, changes, dataclasses.replace(REWRITE, new=new, part=part))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.data())
 def test_files_made_together_are_the_same_as_made_alone(data: st.DataObject):
     """So a retry that divides the work in another way writes the same bytes under the same names."""
