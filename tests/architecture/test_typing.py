@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import lakeindex
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,6 +71,7 @@ def checked(folder: Path, **texts: str) -> dict[str, set[int]]:
     return {name: {int(line) for of, line in found if of == name} for name in texts}
 
 
+@pytest.mark.slow
 def test_a_sample(tmp_path: Path):
     assert (ROOT / "lib" / "lakeindex" / "py.typed").is_file()
     assert checked(tmp_path, right=RIGHT, wrong=WRONG) == {"right": set(), "wrong": {4, 5, 6, 7}}

@@ -70,6 +70,7 @@ def both(tmp_path: Path) -> _Both:
     return _Both(tmp_path)
 
 
+@pytest.mark.slow
 def test_statements_leave_what_duckdb_leaves(both: _Both) -> None:
     for sql, how, calls in _CASES:
         done = both.run(sql)

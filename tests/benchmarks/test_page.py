@@ -33,6 +33,7 @@ def test_pages_are_made_without_any_result(pages: Path) -> None:
     assert not (pages / "docs" / "images").exists()
 
 
+@pytest.mark.slow
 def test_pages_show_what_is_there(pages: Path) -> None:
     report.save(result("M_mono", peer("floor", 2.0), peer("lakeindex", 1.0)))
     report.save(result("G1_tail", peer("lakeindex", 1.0), rows=1_000_000))

@@ -32,6 +32,7 @@ from tests import partial_model
 from tests.builders import SCHEMA, Oracle, Row, RowRules, batch_of, content_of, counts_of, make_table
 from tests.golden import made_once
 from tests.partial_model import PartialBatch, PartialOracle
+from tests.scheduling import some_of
 from tests.stored_indexes import clustered, unseen
 
 RUNNER = LocalRunner(1)
@@ -48,6 +49,10 @@ TYPES = [
         ","
     )
 ]
+SOME_TYPES = some_of(
+    TYPES, lambda kind: kind.name not in ("SIMPLE", "GLOBAL_BLOOM", "RECORD_LEVEL_INDEX"), pytest.mark.slow
+)
+"""For what takes long: those three differ from BLOOM, GLOBAL_SIMPLE and RECORD_INDEX in what the other tests ask."""
 STORED = [kind for kind in TYPES if kind.is_stored and kind is not IndexType.INMEMORY]
 IN_METADATA = {
     IndexType.BLOOM: ("column_stats", "bloom_filters"),
@@ -118,7 +123,7 @@ def test_any_batches_equal_a_dictionary(kind: IndexType, batches: list[list[Row]
             upsert(table, oracle, batch)
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", SOME_TYPES)
 def test_what_a_restore_took_away_is_looked_up_anew(tmp_path: Path, kind: IndexType):
     """Several commits at once, among them one that replaced file groups; then every batch comes again."""
     table, oracle = begun(tmp_path / "t", kind)
@@ -139,7 +144,7 @@ def test_what_a_restore_took_away_is_looked_up_anew(tmp_path: Path, kind: IndexT
     assert table.check().ok
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", SOME_TYPES)
 @settings(max_examples=max(EXAMPLES // 4, 1), deadline=None, suppress_health_check=list(HealthCheck))
 @given(batches=st.lists(partial_model.batches(), min_size=2, max_size=4), adds=st.integers(0, 3))
 def test_any_partial_updates_equal_a_dictionary(kind: IndexType, batches: list[PartialBatch], adds: int):
@@ -210,7 +215,7 @@ def test_rows_by_key_are_those_of_a_scan(tmp_path: Path, kind: IndexType):
     assert found.missing == ("b", "zz")
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", SOME_TYPES)
 def test_a_commit_that_was_rolled_back_leaves_nothing_behind(tmp_path: Path, kind: IndexType):
     table, oracle = begun(tmp_path / "t", kind)
     before = dict(oracle.rows)
@@ -248,7 +253,7 @@ def test_conditions_decide_before_anything_else(kind: IndexType, batches: list[l
         assert kind not in STORED or table.index_verify(runner=RUNNER).ok
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", SOME_TYPES)
 def test_partitions_that_were_deleted_hold_no_key(tmp_path: Path, kind: IndexType):
     """Their keys are new ones, wherever they come next, older or not; and are there again when it is taken back."""
     table, oracle = begun(tmp_path / "t", kind)
@@ -271,7 +276,7 @@ def test_partitions_that_were_deleted_hold_no_key(tmp_path: Path, kind: IndexTyp
     assert table.check().ok
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", SOME_TYPES)
 def test_rows_that_a_clustering_moved_are_found(tmp_path: Path, kind: IndexType):
     """In the file groups that they are in now; and where they were, when it is taken back."""
     table, oracle = made(tmp_path / "t", kind)
@@ -292,7 +297,7 @@ def test_rows_that_a_clustering_moved_are_found(tmp_path: Path, kind: IndexType)
     assert table.check().ok
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", SOME_TYPES)
 def test_rows_that_were_loaded_without_a_look_up_are_found(tmp_path: Path, kind: IndexType):
     table, oracle = made(tmp_path / "t", kind)
     assert table.bulk_insert(batch_of(FIRST), runner=RUNNER).inserts == len(FIRST)
@@ -309,7 +314,7 @@ def test_rows_that_were_loaded_without_a_look_up_are_found(tmp_path: Path, kind:
     assert table.check().ok
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", SOME_TYPES)
 def test_new_rows_beside_or_instead_of_what_is_stored(tmp_path: Path, kind: IndexType):
     table, oracle = begun(tmp_path / "t", kind)
     new = [Row("a", "x", 0, "stored"), Row("n", "x", 1, "1"), Row("m", "z", 1, "1")]
@@ -379,7 +384,7 @@ def change(table: LakeTable, oracle: Oracle, what: str, where: str, batch: list[
     assert content_of(table) == oracle.content()
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", SOME_TYPES)
 @settings(max_examples=max(EXAMPLES // 4, 1), deadline=None, suppress_health_check=list(HealthCheck))
 @given(batches=st.lists(st.tuples(st.lists(_ROW, min_size=1, max_size=8), _CHANGE), min_size=1, max_size=4))
 def test_changes_by_conditions_equal_a_dictionary(

@@ -10,6 +10,7 @@ import pytest
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import BatchIdReusedError
 from tests.older_support import KILLED, WHOLE, Older, stored, unpack_older
+from tests.scheduling import some_of
 
 
 def upserted(table: LakeTable, story: list[dict[str, object]]) -> list[dict[str, object]]:
@@ -49,7 +50,7 @@ def test_a_table_of_older_code_is_read_upserted_on_and_maintained(name: str, tmp
     is_right(older.table, rows)
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", some_of(WHOLE, {"bloom_6", "bucket", "record_9"}.__contains__, pytest.mark.slow))
 def test_a_batch_that_older_code_committed_is_a_noop(name: str, tmp_path: Path):
     older = unpack_older(name, tmp_path)
     for batch in older.story["committed"]:  # archived ones and those whose run folder is there

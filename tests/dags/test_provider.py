@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.dag, pytest.mark.usefixtures("airflow_db")]
 AIRFLOW = str(Path(sys.executable).with_name("airflow"))
 
 
+@pytest.mark.slow
 def test_airflow_lists_the_provider_and_its_links() -> None:
     told = subprocess.run([AIRFLOW, "providers", "list", "-o", "json"], capture_output=True, text=True, check=True)
     (found,) = (one for one in json.loads(told.stdout) if one["package_name"] == "lakeindex")

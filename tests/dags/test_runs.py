@@ -114,6 +114,7 @@ def test_a_local_run_upserts_in_a_process_of_the_worker(lake: Lake, jobs: Jobs) 
     assert table.scan().count() == 2
 
 
+@pytest.mark.slow
 def test_the_conf_of_a_run_says_how_a_csv_file_is_written(lake: Lake, jobs: Jobs) -> None:
     table = create_table(lake.folder / "trips", "id STRING, v STRING, n INT", key="id")
     (lake.folder / "in/b.csv").write_text(CSV_ROWS)

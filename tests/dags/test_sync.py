@@ -69,6 +69,7 @@ def test_without_a_catalog_there_is_no_such_task(tmp_path: Path, monkeypatch: py
     assert "sync" not in dags(tmp_path, "", monkeypatch)["upsert_table"].task_dict
 
 
+@pytest.mark.slow
 def test_each_of_several_tables_has_its_own(tmp_path: Path, glue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     options = "options:\n  lakeindex.sync: glue\n  hoodie.datasource.hive_sync.database: many\n"
     dag = dags(tmp_path, options, monkeypatch)["upsert_tables"]
@@ -96,6 +97,7 @@ def test_each_of_several_tables_has_its_own(tmp_path: Path, glue: Any, monkeypat
     assert event["instant"] == asset_events("visits")[-1]["instant"]
 
 
+@pytest.mark.slow
 def test_a_table_that_its_file_names_by_a_catalog(tmp_path: Path, glue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from lakeindex.airflow.dags import take_step
 

@@ -45,6 +45,7 @@ def test_key_is_unique(flights: pa.Table) -> None:
     assert flights.group_by(list(KEY)).aggregate([]).num_rows == ROWS
 
 
+@pytest.mark.slow
 def test_most_flights_are_announced_and_none_is_lost(feed: Feed) -> None:
     statuses = Counter(feed.messages["status"].to_pylist())
     assert 0.90 * ROWS < statuses["scheduled"] < 0.93 * ROWS
@@ -76,6 +77,7 @@ def test_corrections_are_newer_equal_and_older_in_about_equal_parts(feed: Feed) 
     assert min(sign.values()) > 0.3 * sum(sign.values())
 
 
+@pytest.mark.slow
 def test_batches_cover_the_year_once_and_hold_keys_twice(feed: Feed, tmp_path: Path) -> None:
     write_feed(tmp_path)
     files = sorted(tmp_path.rglob("20*.parquet"))

@@ -49,6 +49,7 @@ def test_a_notebook_holds_no_outputs(path: Path) -> None:
     assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_the_first_hour(kernel_home: Path) -> None:
     done = run(nbformat.read(ROOT / "examples/first_hour.ipynb", as_version=4), kernel_home)

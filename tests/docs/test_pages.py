@@ -20,6 +20,7 @@ from lakeindex.options.sync_options import SyncOptions
 from tests.builders import as_hudis, make_table
 from tests.docs.examples import blocks_of, matches, run_command, run_page
 from tests.moto_server import empty_glue, moto_here, use_aws
+from tests.scheduling import some_of
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -127,7 +128,9 @@ class Gone:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name", some_of(PAGES, lambda name: name not in ("tutorial.md", "how-to.md"), pytest.mark.slow)
+)
 def test_a_page_does_what_it_shows(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if name in PLAIN:
         monkeypatch.setattr(sys, "meta_path", [Gone(), *sys.meta_path])

@@ -108,6 +108,7 @@ def test_an_example_of_a_docstring_is_a_block_of_code() -> None:
     )
 
 
+@pytest.mark.slow
 def test_arguments_of_the_python_page_are_listed_one_by_one() -> None:
     """Those of a typed dictionary that extends another, too, each with its description, below a signature that is not
     run.

@@ -118,7 +118,7 @@ STORIES_IN_FULL = (
 OTHER_STORIES = [name for name in STORIES if name not in STORIES_IN_FULL]
 
 
-@pytest.mark.parametrize("name", OTHER_STORIES)
+@pytest.mark.parametrize("name", some_of(OTHER_STORIES, OTHER_STORIES[::2].__contains__, pytest.mark.model))
 def test_every_history_with_one_preemption_before_a_write(name: str) -> None:
     """What ``make test`` has the time for: calls that read lie between two of them."""
     _explored(name, {"switch": 1}, lambda actor, call, path: call in WRITES)

@@ -86,9 +86,9 @@ def test_without_the_recheck_of_inserts_a_key_is_doubled(monkeypatch: pytest.Mon
     ("name", "blind"),
     [
         ("_check_file", lambda *_: None),
-        ("rows_that_may_be_in", lambda *_: np.zeros(0, np.int64)),
+        pytest.param("rows_that_may_be_in", lambda *_: np.zeros(0, np.int64), marks=pytest.mark.model),
         ("match_keys", lambda keys, stored: match_keys(keys, stored[:1])),  # only the first row group
-        ("keys_of", lambda *_: pa.array([], pa.string())),
+        pytest.param("keys_of", lambda *_: pa.array([], pa.string()), marks=pytest.mark.model),
     ],
 )
 def test_without_the_real_look_for_inserts_a_key_is_doubled(

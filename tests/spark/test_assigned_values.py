@@ -78,6 +78,7 @@ def test_the_sign_of_zero(spark: SparkSession) -> None:
     assert not wrong, wrong
 
 
+@pytest.mark.slow
 def test_values_and_types(spark: SparkSession) -> None:
     before = {name: spark.conf.get(name) for name in ("spark.sql.ansi.enabled", "spark.sql.session.timeZone")}
     try:

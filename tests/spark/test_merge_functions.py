@@ -20,6 +20,7 @@ pytestmark = pytest.mark.spark
 ALL_JOBS = {"lakeindex.spark.driver.bytes": "0"}
 
 
+@pytest.mark.slow
 def test_workers_get_a_function_that_is_in_no_module(tmp_path: Path, spark: SparkSession):
     table = make_table(tmp_path / "t")
     table.upsert(batch_of([Row("a", "x", 1, "1")]))

@@ -76,6 +76,7 @@ def test_conditions_on_spark_are_those_of_a_dictionary(session: SparkSession, tm
     assert content_of(table) == oracle.content()
 
 
+@pytest.mark.slow
 def test_a_table_is_made_like_a_dataframe_and_takes_partitions_in_pieces(session: SparkSession, tmp_path: Path):
     frame = session.range(0, 5000, 1, 2).selectExpr("cast(id as string) as id", "'x' as day", "id as ts", "'v' as v")
     table = lakeindex.create_table(tmp_path / "t", like=frame, key="id", partition="day", ordering="ts")
@@ -222,6 +223,7 @@ def test_get_on_spark_equals_get_on_threads(session: SparkSession, tmp_path: Pat
     )
 
 
+@pytest.mark.slow
 def test_a_filter_of_spark_finds_what_is_not_a_number(session: SparkSession, tmp_path: Path):
     """NaN is the greatest of all for Spark: with statistics that leave it out, it would pass over the row group."""
     schema = pa.schema([pa.field("id", pa.string(), nullable=False), ("ts", pa.int64()), ("x", pa.float64())])

@@ -280,6 +280,7 @@ def test_ten_thousand_partitions(glue: GlueCatalog, tmp_path: Path):
     assert very_many_partitions(GlueWorld(tmp_path, glue, 10_000))["add one"] == 8
 
 
+@pytest.mark.slow
 def test_every_write_is_followed_by_a_sync(glue: GlueCatalog, tmp_path: Path):
     """Whatever makes or takes back a commit: the catalog knows it, without another call."""
     table = table_of(GlueWorld(tmp_path, glue), hoodie__index__type="BUCKET")

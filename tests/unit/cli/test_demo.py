@@ -36,6 +36,7 @@ def test_it_tells_each_stage_and_leaves_table_and_report(tmp_path: Path):
     assert {row["order_id"]: row for row in found.to_pylist()} == replayed()
 
 
+@pytest.mark.slow
 def test_it_answers_in_json_from_a_new_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     told = lakeindex("demo", "--json").json

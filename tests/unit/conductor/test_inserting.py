@@ -395,7 +395,7 @@ def test_a_key_that_was_committed_meanwhile_is_found_by_an_insert(
     assert content_of(table) == oracle.content()
 
 
-@pytest.mark.parametrize("version", ["6", "9"])
+@pytest.mark.parametrize("version", [pytest.param("6", marks=pytest.mark.slow), "9"])
 def test_the_metadata_table_follows(tmp_path: Path, version: str) -> None:
     table, oracle = made(tmp_path, "RECORD_INDEX", hoodie__write__table__version=version)
     parts = ["files", "column_stats", "bloom_filters", "record_index", *(["partition_stats"] if version == "9" else [])]

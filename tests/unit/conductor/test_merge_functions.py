@@ -69,7 +69,7 @@ ROWS = st.lists(
 )
 
 
-@pytest.mark.parametrize("index", ["SIMPLE", "GLOBAL_SIMPLE"])
+@pytest.mark.parametrize("index", [pytest.param("SIMPLE", marks=pytest.mark.slow), "GLOBAL_SIMPLE"])
 @settings(max_examples=examples(8))
 @given(batches=st.lists(ROWS, min_size=1, max_size=4))
 def test_any_batches_equal_rows_one_by_one(index: str, batches: list[Rows]):

@@ -63,8 +63,8 @@ def test_a_run_waits_for_who_came_before(tmp_path: Path):
     (file,) = Table.open(open_storage(table.uri)).snapshot().base_files_all()
     other = another(tmp_path / "t")
     other.take(TurnScope.of([(file.partition_path, file.file_id)], ()))
-    threading.Timer(1.5, other.end).start()
-    assert seconds(lambda: table.upsert(batch_of(rows(2)))) >= 1.4
+    threading.Timer(0.6, other.end).start()
+    assert seconds(lambda: table.upsert(batch_of(rows(2)))) >= 0.5
 
 
 def test_a_run_does_not_wait_for_writers_of_other_file_groups(tmp_path: Path):
@@ -81,8 +81,8 @@ def test_a_batch_of_a_bucket_table_waits_for_its_buckets_even_those_without_a_fi
     table = make_table(tmp_path / "t", hoodie__index__type="BUCKET", hoodie__bucket__index__num__buckets="2")
     other = another(tmp_path / "t")
     other.take(scope)
-    threading.Timer(1.5, other.end).start()
-    assert seconds(lambda: table.upsert(batch_of(rows(1)))) >= 1.4
+    threading.Timer(0.6, other.end).start()
+    assert seconds(lambda: table.upsert(batch_of(rows(1)))) >= 0.5
 
 
 def test_a_rescaling_waits_for_every_writer(tmp_path: Path):
@@ -90,5 +90,5 @@ def test_a_rescaling_waits_for_every_writer(tmp_path: Path):
     table.upsert(batch_of(rows(1)))
     other = another(tmp_path / "t")
     other.take(TurnScope.of([("elsewhere", "0")], ()))
-    threading.Timer(1.5, other.end).start()
-    assert seconds(lambda: rescale_table(table.uri, LocalRunner(1), buckets=3)) >= 1.4
+    threading.Timer(0.6, other.end).start()
+    assert seconds(lambda: rescale_table(table.uri, LocalRunner(1), buckets=3)) >= 0.5

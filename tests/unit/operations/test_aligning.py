@@ -67,7 +67,7 @@ WORK: dict[str, Callable[[LakeTable, pa.Table], object]] = {
 }
 
 
-@pytest.mark.parametrize("index", ["BLOOM", "GLOBAL_SIMPLE"])
+@pytest.mark.parametrize("index", ["BLOOM", pytest.param("GLOBAL_SIMPLE", marks=pytest.mark.slow)])
 def test_files_that_say_their_texts_are_views(tmp_path: Path, index: str) -> None:
     """Arrow takes and filters none: a lookup by key ended in Arrow's own error. Batches are as the files are."""
     rows = pa.table({"id": [f"k{n}" for n in range(10, 40)], "day": ["a", "b"] * 15, "text": ["t1", "t2", "t3"] * 10})

@@ -97,7 +97,7 @@ def test_only_touched_partitions_are_caught_up_unless_it_is_global(tmp_path: Pat
     both.upsert([Row("n2", "y", 3, "3")])
 
 
-@pytest.mark.parametrize("index", STORED)
+@pytest.mark.parametrize("index", some_of(STORED, {"RECORD_INDEX"}.__contains__, pytest.mark.slow))
 def test_clustering_is_caught_up_and_what_it_replaced_is_forgotten(tmp_path: Path, index: str):
     both = Followed(table_with(tmp_path / "t", index), index)
     never = {"hoodie__parquet__small__file__limit": "0"}
@@ -219,7 +219,7 @@ def files_below(table: LakeTable, index: str, part: str) -> list[str]:
 
 
 @pytest.mark.parametrize("what", ["cut", "gone"])
-@pytest.mark.parametrize("index", STORED)
+@pytest.mark.parametrize("index", some_of(STORED, {"RECORD_INDEX"}.__contains__, pytest.mark.slow))
 def test_damaged_or_lost_delta_is_made_good_from_the_files(tmp_path: Path, index: str, what: str):
     both = Followed(table_with(tmp_path / "t", index), index)
     both.upsert([Row("e", "x", 1, "1"), Row("b", "x", 2, "", deleted=True)])

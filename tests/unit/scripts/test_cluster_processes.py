@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 
 from scripts.cluster_processes import Processes
 
@@ -30,6 +31,7 @@ def child_of(processes: Processes, name: str) -> psutil.Process:
     return psutil.Process(int(log.read_text().split()[1]))
 
 
+@pytest.mark.slow
 def test_a_process_is_found_by_another_object_and_ended_with_what_it_started(tmp_path: Path) -> None:
     processes = Processes(tmp_path)
     processes.launch("one", [sys.executable, "-c", PARENT], os.environ)

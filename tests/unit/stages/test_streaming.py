@@ -154,6 +154,7 @@ def orders(numbers: np.ndarray, seed: int) -> pa.Table:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak is read from /proc")
 @pytest.mark.parametrize("kind", ["ours", pytest.param("foreign", marks=pytest.mark.slow)])
 def test_a_file_several_times_the_bound_is_rewritten_in_parts(tmp_path: Path, kind: str):

@@ -47,6 +47,7 @@ def of(step: str, files: int) -> Counter[str]:
     return next(found for name, found in requests(files).items() if name.startswith(step))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "step",
     [
@@ -127,6 +128,7 @@ def test_replaced_groups_of_few_and_many_replacecommits_are_all_found(count: int
     assert frozenset(timeline.replaced_at(store, as_of=times[0])) == {("p", "group-0")}
 
 
+@pytest.mark.slow
 def test_every_step_of_the_scaling_benchmark_runs():
     world = World(Shape(200, 20))
     for prepare in STEPS.values():

@@ -133,6 +133,7 @@ def batch_of(chance: random.Random) -> pa.Table:
     return pa.table({"id": ids, "p": [f"p{int(one[1:]) % 3}" for one in ids], "v": values})
 
 
+@pytest.mark.slow
 def test_the_same_batches_give_the_same_rows(tmp_path: Path) -> None:
     """On version 9, on version 10, and where Hudi upgrades the table in the middle; metadata tables say what there is."""
     index = "RECORD_INDEX"

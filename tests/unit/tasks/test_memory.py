@@ -332,6 +332,7 @@ after the upsert; 643 without the bound on what a load holds.
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak is read from /proc")
 def test_a_load_and_an_upsert_keep_their_peak_near_the_bound(tmp_path: Path):
     def rows(count: int, step: int, width: int = 800) -> pa.Table:

@@ -74,7 +74,10 @@ def test_each_kind_of_instant_is_read_again(tmp_path: Path, monkeypatch: pytest.
     for name in (*table_names(), *(f"{one} pending" for one in table_names())):
         path = unpack_table(name.removesuffix(" pending"), tmp_path)
         if name.endswith("pending"):
-            for one in (*path.glob(".hoodie/*.clean"), *path.glob(".hoodie/*.rollback")):
+            services = (*path.glob(".hoodie/*.clean"), *path.glob(".hoodie/*.rollback"))
+            if not services:
+                continue  # the same again
+            for one in services:
                 one.unlink()
         elif name == "h0150_v6_bucket":
             commit = min(path.glob(".hoodie/*.commit"))
