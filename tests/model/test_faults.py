@@ -466,7 +466,7 @@ OPERATIONS = (
     ("first", "operation"),
     some_of(
         [(1 + number % 3, one) for number, one in enumerate(OPERATIONS)],
-        lambda case: case[1] not in (*LOCKED[1:], *KEPT[1:], RESTORE, RESCALE, ARCHIVE_METADATA),
+        lambda case: case[1] not in (*LOCKED[1:], *KEPT[1:], RESTORE, RESCALE),
         pytest.mark.model,
     ),
     ids=[one.name for one in OPERATIONS],
