@@ -148,7 +148,7 @@ CHOSEN = {
     "import 6": (210, 999, 0),
 }
 """The first call, each n-th of the later ones, random subsets after the last. The whole depth is weekly."""
-IN_SHORT = ("upsert GLOBAL_BLOOM", "repair properties 6", "import 6")
+IN_SHORT = ("upsert GLOBAL_BLOOM", "repair footer 6", "import 6")
 """Those that ``make test`` plays; ``make model`` in ``.ci/run`` the others."""
 
 
