@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -171,6 +171,25 @@ def test_an_entry_that_is_another_by_now_is_looked_at_again(code: str, glue: Glu
     assert_agrees(glue, table)
 
 
+def test_a_partition_that_is_there_or_gone_already_is_no_error(glue: GlueCatalog, tmp_path: Path):
+    """Another sync was quicker."""
+    table = table_of(GlueWorld(tmp_path, glue))
+    table.upsert(rows("a/eu", "b/us"))
+    synced(glue, table)
+    held, new, gone = (
+        entry(glue),
+        CatalogPartition(("as",), f"{table.uri}/as"),
+        CatalogPartition(("no",), f"{table.uri}/no"),
+    )
+    there = next(iter(glue.partitions_of(held, [("eu",)])))
+    glue.add_partitions(held, [there, new])
+    assert partitions(glue) == ["as", "eu", "us"]
+    glue.move_partitions(held, [gone, replace(there, location=f"{table.uri}/elsewhere")])
+    assert next(iter(glue.partitions_of(held, [("eu",)]))).location == f"{table.uri}/elsewhere"
+    glue.drop_partitions(held, [gone.values, new.values])
+    assert partitions(glue) == ["eu", "us"]
+
+
 def test_a_missing_permission_is_named(glue: GlueCatalog, tmp_path: Path):
     table = table_of(GlueWorld(tmp_path, glue))
     table.upsert(rows("a/eu", "b/us"))
@@ -255,6 +274,9 @@ def test_maintenance_syncs(glue: GlueCatalog, tmp_path: Path):
     table.upsert(rows("c/eu"))
     [step] = table.maintain(["sync"], options=options).steps
     assert (step.changed, step.counts["partitions"]) == (True, 1)
+    more = {**options, "hoodie.datasource.hive_sync.table_properties": "owner=me"}
+    [step] = table.maintain(["sync"], options=more).steps
+    assert dict(step.counts) == {"partitions": 0, "entries": 1}
     assert_agrees(glue, table)
 
 

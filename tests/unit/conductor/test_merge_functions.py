@@ -120,8 +120,10 @@ def test_a_row_of_the_batch_behind_a_delete_of_it_is_made_of_itself(tmp_path: Pa
     table = made(tmp_path / "t")
     rows = batch([("k", "x", 1, 1), ("k", "x", 2, 10), ("k", "x", 3, 100), ("k", "x", 4, 1000)])
     marks = pa.array([False, True, False, False])
-    table.upsert(rows.append_column("_hoodie_is_deleted", marks), merge=added)
+    seen, watched = calls(added)
+    table.upsert(rows.append_column("_hoodie_is_deleted", marks), merge=watched)
     assert content(table) == [("x", "k", 4, 1100, ["3/100", "4/1000"])]
+    assert [(old["ts"].to_pylist(), new["ts"].to_pylist()) for old, new in seen] == [([3], [4])]
 
 
 def replacing(name: str, value: Any) -> Callable[..., pa.Table]:

@@ -201,25 +201,26 @@ def test_compactions_change_no_statistics(version: int, seed: int) -> None:
             assert [after.records(one) for one in after.slices(PARTITION_STATS)] == said
 
 
-def with_record_index(version: int, schema: str) -> Kept:
+def with_base_file(version: int, schema: str, partition: str, record: dict[str, Any]) -> Kept:
     """Two keys in a base file that was written with a schema."""
     kept = Kept(version)
     what = Building(None, kept.end(1), schema)
-    ids = (file_id(RECORD_INDEX, 0),)
-    new = NewPartition(RECORD_INDEX, ids, PartitionChange({key: location_record(PLACE) for key in ("a", "b")}))
+    new = NewPartition(partition, (file_id(partition, 0),), PartitionChange(dict.fromkeys(("a", "b"), record)))
     add_partition(kept.table, what, new, free_instant(kept.table, what))
-    kept.table = replace(kept.table, partitions=(FILES, RECORD_INDEX))
+    kept.table = replace(kept.table, partitions=(FILES, partition))
     return kept
 
 
-def test_what_no_log_names_of_a_base_file_of_an_older_schema_is_kept() -> None:
-    """Of a partition whose records replace each other, too."""
-    kept = with_record_index(9, own_schema(6))
-    said = {**change_of_files({"p": {"f": 1}}), RECORD_INDEX: PartitionChange({"c": location_record(PLACE)})}
+@pytest.mark.parametrize("partition", [RECORD_INDEX, PARTITION_STATS])
+def test_what_no_log_names_of_a_base_file_of_an_older_schema_is_kept(partition: str) -> None:
+    """Whether records of one key replace each other or are merged."""
+    record = location_record(PLACE) if partition == RECORD_INDEX else loose(1, 5)
+    kept = with_base_file(9, own_schema(9).replace("A record saved", "A record kept"), partition, record)
+    said = {**change_of_files({"p": {"f": 1}}), partition: PartitionChange({"c": record})}
     delta_commit.write(kept.view, delta_commit.prepare(kept.view, time_of(10), said), kept.end(11))
     kept.done.append(Instant(time_of(10), "commit", InstantState.COMPLETED, kept.end(12)))
     kept.compact()
-    (index,) = kept.view.slices(RECORD_INDEX)
+    (index,) = kept.view.slices(partition)
     assert not index.logs
     assert set(kept.view.records(index)) == {"a", "b", "c"}
 
@@ -227,7 +228,7 @@ def test_what_no_log_names_of_a_base_file_of_an_older_schema_is_kept() -> None:
 @pytest.mark.parametrize("version", [6, 9, 10])
 def test_a_record_index_is_made_anew_beside_the_base_files_of_a_compaction_before(version: int) -> None:
     """Nothing was told in between: who reads what the compaction made still finds it."""
-    kept = with_record_index(version, own_schema(version))
+    kept = with_base_file(version, own_schema(version), RECORD_INDEX, location_record(PLACE))
     kept.compact()
     before = kept.store.snapshot()
     time = compaction.compact(kept.view, PartitionChange({"c": location_record(PLACE)}))

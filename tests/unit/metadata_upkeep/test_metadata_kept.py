@@ -24,7 +24,13 @@ from lakeindex.metadata_upkeep.keeping import compact_if_due, compact_metadata, 
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
-from lakeindex.timeline.avro_instants import RestorePlan, format_clean_plan, format_restore_plan, parse_clean_plan
+from lakeindex.timeline.avro_instants import (
+    OWN_SYNC_MARKER,
+    RestorePlan,
+    format_clean_plan,
+    format_restore_plan,
+    parse_clean_plan,
+)
 from lakeindex.timeline.verdicts import Outcome, Verdict, overrule
 from tests.model.world import CONFIG, LAYOUT, check_metadata, file_id, live_rows, timeline_path
 from tests.unit.commit.protocol_support import BATCH, OTHER, Batch, KilledError, World
@@ -296,6 +302,20 @@ def test_of_a_restore_that_is_over_the_metadata_table_says_nothing(kept: World) 
         assert any("the metadata table was taken away" in note for note in context.notes), context.notes
     assert not Table.open(kept.store).properties.metadata_partitions
     assert live_rows(kept.store)["b1"] == ["two"]
+
+
+def test_a_restore_of_another_writer_that_began_before_the_metadata_table_was_told_takes_it_away(kept: World) -> None:
+    """A compaction has taken in what it takes away, and files by which it could be told may be gone."""
+    first, second = kept.upsert(BATCH), kept.upsert(OTHER, "two")
+    compact_metadata_table(Table.open(kept.store), CONFIG, host=kept.host("keeper"))
+    data = format_restore_plan(RestorePlan(first, ((second, "commit"),))).replace(OWN_SYNC_MARKER, b"another-writer-1")
+    for state, content in ((InstantState.REQUESTED, data), (InstantState.INFLIGHT, b"")):
+        kept.store.write(LAYOUT.path(Instant("20350101000000000", names.RESTORE, state)), content)
+    table = Table.open(kept.store)
+    with maintaining(table, "looking", CONFIG, force=True, host=kept.host("next")) as (context, _):
+        assert any("the metadata table was taken away" in note for note in context.notes), context.notes
+    assert not Table.open(kept.store).properties.metadata_partitions
+    assert live_rows(kept.store)["b1"] == ["0"]
 
 
 def test_archiving_waits_for_a_compaction(kept: World) -> None:

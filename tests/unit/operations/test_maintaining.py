@@ -160,6 +160,17 @@ def test_the_cache_does_not_outlive_what_it_is_of(tmp_path: Path) -> None:
     assert sum(one.size_bytes for one in kept) <= 2 * needed
 
 
+def test_files_of_nobody_that_archiving_takes_out_are_counted(tmp_path: Path) -> None:
+    table = table_with_commits(str(tmp_path / "t"))
+    file = next((tmp_path / "t").glob("*/*.parquet"))
+    shutil.copy(
+        file, file.with_name(f"00000000-0000-4000-8000-000000000000-0_0-0-0_{file.stem.rpartition('_')[2]}.parquet")
+    )
+    options = {"hoodie.cleaner.commits.retained": "2", "hoodie.keep.min.commits": "3"}
+    done = maintain_step(table.uri, "archive", default_checkpoints(table.uri), RUNNER, options)
+    assert done.counts == {"instants": 3, "strays": 1}
+
+
 def test_row_counts_do_not_outlive_their_files(tmp_path: Path) -> None:
     """They have files of their own in the cache, also where the index asks for no footers."""
     table = table_with_commits(str(tmp_path / "t"), 3, "SIMPLE")

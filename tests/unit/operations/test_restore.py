@@ -52,7 +52,7 @@ def test_a_table_goes_back_and_its_batches_come_again(tmp_path: Path, index: str
     if index == "RECORD_INDEX" and version == "9":
         table.metadata_build(["record_index", "column_stats", "partition_stats", "bloom_filters"])
     upsert(table, FIRST, "one")
-    before = told(table)
+    before, then = told(table), {one.path for one in table.files()}
     kept = table.savepoint_create(comment="before").savepoint.instant
     second = upsert(table, SECOND, "two")
     third = upsert(table, THIRD, "three")
@@ -64,6 +64,8 @@ def test_a_table_goes_back_and_its_batches_come_again(tmp_path: Path, index: str
     assert [one.batch_id for one in planned.commits] == ["gone", "three", "two"]
     counts = [(0, 0, 1), *((one.inserts + one.moved, one.updates, one.moved) for one in (third, second))]
     assert [(one.inserts, one.updates, one.deletes) for one in planned.commits] == counts
+    now = {one.path for one in table.files()}
+    assert planned.files_back == len(then - now)
     assert planned.bytes_deleted == sum((tmp_path / "t" / path).stat().st_size for path in planned.files_deleted)
     assert (planned.rows_before, planned.rows_after, planned.dry_run) == (len(after), len(before), True)
     assert [row[:4] for row in told(table)] == after, "a dry run changes nothing"
@@ -125,10 +127,13 @@ def test_what_was_replaced_lives_again(tmp_path: Path) -> None:
     for version in ("6", "9"):
         for name, replace in replacing.items():
             table, first, before = made(tmp_path / f"{name}{version}", version)
+            then = {one.path for one in table.files()}
             upsert(table, SECOND, "two")
             replace(table)
             upsert(table, THIRD, "three")
-            assert table.restore(first).rows_after == len(before), name
+            now = {one.path for one in table.files()}
+            done = table.restore(first)
+            assert (done.rows_after, done.files_back) == (len(before), len(then - now)), name
             assert told(table) == before, name
             upsert(table, SECOND, "two")
             assert table.check().ok, name

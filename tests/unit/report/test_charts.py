@@ -157,6 +157,7 @@ def test_sizes_have_names_and_counts():
     [
         ("upsert_table/c_good/-1", "upsert into flights: run c_good of upsert_table"),
         ("upsert_tables/scheduled__2026/3", "upsert into flights: run scheduled__2026, part 3 of upsert_tables"),
+        ("upsert_tables/scheduled__2026/0", "upsert into flights: run scheduled__2026, part 0 of upsert_tables"),
         ("orders/2026-11-21", "upsert into flights: orders/2026-11-21"),
     ],
 )
