@@ -384,6 +384,14 @@ class Elsewhere:
     """Tasks travel to another process, and their results back."""
 
     slots: int = 2
+    is_started: bool = True
+
+    def nearby(self) -> Elsewhere:
+        return self
+
+    def for_files(self, files: int) -> Elsewhere:
+        del files
+        return self
 
     def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
         del title
