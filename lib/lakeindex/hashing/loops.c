@@ -348,14 +348,36 @@ LOOP hash_old(const u8 *data, i64 bytes, const i64 *offsets, i64 places, const u
 #define FNV_OFFSET 0xcbf29ce484222325u
 #define FNV_PRIME 0x100000001b3u
 
+/* The finisher of SplitMix64. */
+static u64 mixed(u64 value)
+{
+    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+    value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+    return value ^ (value >> 31);
+}
+
+#define FOLDED 4 /* rows that are folded side by side: each step waits for the one before */
+
 LOOP fold_bytes(const u8 *data, i64 bytes, const i64 *offsets, i64 places, u64 *out, i64 rows)
 {
     (void)bytes, (void)places;
-    for (i64 row = 0; row < rows; row++) {
-        u64 h = FNV_OFFSET ^ (u64)(offsets[row + 1] - offsets[row]);
-        for (i64 at = offsets[row]; at < offsets[row + 1]; at++)
-            h = (h ^ data[at]) * FNV_PRIME;
-        out[row] = h;
+    for (i64 first = 0; first < rows; first += FOLDED) {
+        i64 lanes = MIN(FOLDED, rows - first), least = lanes == FOLDED ? INT64_MAX : 0;
+        const i64 *begin = offsets + first;
+        u64 h[FOLDED];
+        for (i64 lane = 0; lane < lanes; lane++) {
+            i64 size = begin[lane + 1] - begin[lane];
+            h[lane] = FNV_OFFSET ^ (u64)size;
+            least = MIN(least, size);
+        }
+        for (i64 at = 0; at < least; at++)
+            for (i64 lane = 0; lane < FOLDED; lane++)
+                h[lane] = (h[lane] ^ data[begin[lane] + at]) * FNV_PRIME;
+        for (i64 lane = 0; lane < lanes; lane++) {
+            for (i64 at = begin[lane] + least; at < begin[lane + 1]; at++)
+                h[lane] = (h[lane] ^ data[at]) * FNV_PRIME;
+            out[first + lane] = mixed(h[lane]);
+        }
     }
 }
 
@@ -368,11 +390,60 @@ LOOP fold_hashes(const u64 *values, i64 count, const i64 *offsets, i64 places, u
             h = (h ^ values[at]) * FNV_PRIME;
             h ^= h >> 29;
         }
-        out[row] = h;
+        out[row] = mixed(h);
+    }
+}
+
+LOOP mix_all(i64 added, u64 *values, i64 count)
+{
+    for (i64 i = 0; i < count; i++)
+        values[i] = mixed(values[i] + (u64)added);
+}
+
+LOOP mix_in(const u64 *values, i64 count, i64 number, u64 *hashes, i64 rows)
+{
+    (void)count;
+    for (i64 row = 0; row < rows; row++)
+        hashes[row] = mixed(hashes[row] ^ (values[row] + (u64)number));
+}
+
+LOOP mix_entries(const u64 *entries, i64 count, const int32_t *places, i64 numbers, i64 number, u64 *hashes, i64 rows)
+{
+    (void)numbers;
+    for (i64 row = 0; row < rows; row++) {
+        u64 place = MIN((u64)(i64)places[row], (u64)count - 1);
+        hashes[row] = mixed(hashes[row] ^ (entries[place] + (u64)number));
     }
 }
 
 /* ---- Searches ---- */
+
+/* How many of the sorted edges are not above each value; what is not a number is above all. */
+#define COUNT_EDGES(name, type)                                                                                        \
+    LOOP name(const type *edges, i64 all, const type *values, i64 rows, u64 *out, i64 count)                           \
+    {                                                                                                                  \
+        i64 numbers = all;                                                                                             \
+        (void)count;                                                                                                   \
+        while (numbers > 0 && edges[numbers - 1] != edges[numbers - 1])                                                \
+            numbers--;                                                                                                 \
+        for (i64 row = 0; row < rows; row++) {                                                                         \
+            type value = values[row];                                                                                  \
+            const type *base = edges;                                                                                  \
+            i64 left = numbers;                                                                                        \
+            for (; left > 1; left -= left / 2)                                                                         \
+                base += edges_below(base[left / 2 - 1] <= value, left / 2);                                            \
+            out[row] = value != value ? (u64)all : (u64)(base - edges) + (u64)(left == 1 && *base <= value);           \
+        }                                                                                                              \
+    }
+
+static i64 edges_below(int is_below, i64 half)
+{
+    return half & -(i64)is_below;
+}
+
+COUNT_EDGES(count_edges_f8, double)
+COUNT_EDGES(count_edges_i8, i64)
+COUNT_EDGES(count_edges_u8, u64)
 
 /* Where each end would be put into the sorted strings, before equal ones or (is_right) behind them. */
 LOOP search_strings(const u8 *data, i64 bytes, const i64 *offsets, i64 places, const u8 *ends, i64 end_bytes,

@@ -60,10 +60,14 @@ def digest_rows(rows: pa.Table) -> RowDigest:
         if batch.num_rows:
             hashes = np.full(batch.num_rows, _OFFSET, np.uint64)
             for number, column in enumerate(batch.columns):
-                hashes = _mix(hashes ^ (_hash_array(column) + np.uint64(number)))
+                if pa.types.is_dictionary(column.type) and len(column.dictionary) <= len(column):
+                    mix_entries(*_entries_of(column), number, hashes)
+                else:
+                    mix_in(_hash_array(column), number, hashes)
             first = int(np.add.reduce(hashes))
-            second = int(np.add.reduce(_mix(hashes ^ _SECOND)))
-            total = total + RowDigest(batch.num_rows, first, second)
+            hashes ^= _SECOND
+            mix_all(0, hashes)
+            total = total + RowDigest(batch.num_rows, first, int(np.add.reduce(hashes)))
     return total
 
 
@@ -90,9 +94,16 @@ def _hash_dictionary(array: pa.DictionaryArray) -> Hashes:
     """As of the plain values, each entry hashed once."""
     if len(array.dictionary) > len(array):
         return _hash_array(without_dictionary(array))
+    entries, places = _entries_of(array)
+    return entries[places]
+
+
+def _entries_of(array: pa.DictionaryArray) -> tuple[Hashes, npt.NDArray[np.int32]]:
+    """The hashes of the entries and of a null behind them, and which of these each value has: int32 [n]."""
     entries = np.append(_hash_array(array.dictionary), _NULL)
-    places = array.indices.cast(pa.int64()).fill_null(len(entries) - 1)
-    return entries[places.to_numpy(zero_copy_only=False)]
+    places = array.indices.cast(pa.int32())
+    places = places.fill_null(len(entries) - 1) if places.null_count else places
+    return entries, places.to_numpy()
 
 
 def _hash_values(array: pa.Array) -> Hashes:
@@ -131,7 +142,9 @@ def _hash_fixed(array: pa.Array, width: int) -> Hashes:
     """Values of a fixed number of bytes."""
     data = np.frombuffer(array.buffers()[1], np.uint8)[array.offset * width : (array.offset + len(array)) * width]
     if width in (1, 2, 4, 8):
-        return _mix(data.view(f"u{width}").astype(np.uint64) + np.uint64(1))
+        found = data.view(f"u{width}").astype(np.uint64)
+        mix_all(1, found)
+        return found
     return _hash_slices(data, np.arange(len(array) + 1, dtype=np.int64) * width)
 
 
@@ -146,26 +159,44 @@ def _hash_bytes(array: pa.Array) -> Hashes:
 def _hash_slices(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> Hashes:
     out = np.empty(len(offsets) - 1, np.uint64)
     fold_bytes(data, offsets, out)
-    return _mix(out)
+    return out
 
 
 def _hash_lists(offsets: pa.Array, values: Hashes) -> Hashes:
     places = offsets.to_numpy(zero_copy_only=False).astype(np.int64)
     out = np.empty(len(places) - 1, np.uint64)
     fold_hashes(values, places - places[0], out)
-    return _mix(out)
+    return out
+
+
+@compiled("int u8*")
+def mix_all(added: int, values: Hashes) -> None:
+    """Mix each value, a number added, in its place."""
+    values[:] = _mix(values + np.uint64(added))
+
+
+@compiled("u8* int u8*")
+def mix_in(values: Hashes, number: int, hashes: Hashes) -> None:
+    """Mix the values of a column into the hashes of the rows, in their places."""
+    hashes[:] = _mix(hashes ^ (values + np.uint64(number)))
+
+
+@compiled("u8* i4* int u8*")
+def mix_entries(entries: Hashes, places: npt.NDArray[np.int32], number: int, hashes: Hashes) -> None:
+    """As :func:`mix_in`, of values that are entries of a dictionary."""
+    hashes[:] = _mix(hashes ^ (entries[places] + np.uint64(number)))
 
 
 @compiled("u1* i8* u8*")
 def fold_bytes(data: Bytes, offsets: Offsets, out: Hashes) -> None:
     """A hash of each byte string."""
-    out[:] = _folded(data, offsets, 0)
+    out[:] = _mix(_folded(data, offsets, 0))
 
 
 @compiled("u8* i8* u8*")
 def fold_hashes(values: Hashes, offsets: Offsets, out: Hashes) -> None:
     """A hash of each run of hashes."""
-    out[:] = _folded(values, offsets, 29)
+    out[:] = _mix(_folded(values, offsets, 29))
 
 
 def _folded(values: npt.NDArray[Any], offsets: Offsets, shift: int) -> Hashes:

@@ -9,10 +9,10 @@ Hilbert curve", AIP Conference Proceedings 707, 381 (2004), for the Hilbert curv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.hashing.arrow import one_array
+from lakeindex.hashing.loops import compiled
 from lakeindex.model import BaseFile
 from lakeindex.options.clustering_options import Curve
 from lakeindex.write.base_file import RECORD_KEY
@@ -54,8 +55,7 @@ class Ranges:
 
     def numbers(self, column: pa.ChunkedArray) -> Numbers:
         """The number of the range of each value, uint64 [n]; nulls are behind all others."""
-        values = _numbers(column, self.prefix)
-        found = np.searchsorted(self.edges, values, side="right").astype(np.uint64)
+        found = counted_edges(self.edges, _numbers(column, self.prefix))
         if column.null_count:
             found[pc.is_null(column).to_numpy(zero_copy_only=False)] = len(self.edges)
         return found
@@ -133,6 +133,38 @@ class RowOrder:
         bits = min(_CURVE_BITS // len(self.columns), _MOST_BITS)
         points = [one.numbers(_plain(rows, name)) for name, one in zip(self.columns, self.ranges, strict=True)]
         return interleaved(points if self.curve is Curve.Z_ORDER else hilbert_axes(points, bits), bits)
+
+
+def counted_edges(edges: npt.NDArray[Any], values: npt.NDArray[Any]) -> Numbers:
+    """How many edges are not above each value, uint64 [n]; what is not a number is above all. Both are of one type."""
+    found = np.empty(len(values), np.uint64)
+    _COUNTED[edges.dtype.str](edges, values, found)
+    return found
+
+
+@compiled("f8* f8* u8*")
+def count_edges_f8(edges: npt.NDArray[np.float64], values: npt.NDArray[np.float64], out: Numbers) -> None:
+    """Of doubles."""
+    out[:] = np.searchsorted(edges, values, side="right")
+
+
+@compiled("i8* i8* u8*")
+def count_edges_i8(edges: npt.NDArray[np.int64], values: npt.NDArray[np.int64], out: Numbers) -> None:
+    """Of numbers with a sign."""
+    out[:] = np.searchsorted(edges, values, side="right")
+
+
+@compiled("u8* u8* u8*")
+def count_edges_u8(edges: Numbers, values: Numbers, out: Numbers) -> None:
+    """Of numbers without one."""
+    out[:] = np.searchsorted(edges, values, side="right")
+
+
+_COUNTED: Final[Mapping[str, Callable[..., None]]] = {
+    "<f8": count_edges_f8,
+    "<i8": count_edges_i8,
+    "<u8": count_edges_u8,
+}
 
 
 def interleaved(points: Sequence[Numbers], bits: int) -> Numbers:

@@ -19,6 +19,7 @@ from lakeindex.hashing import compile_loops, java_strings, loops, murmur, row_di
 from lakeindex.hashing.arrow import StringBuffers, string_buffers
 from lakeindex.index import key_ranges
 from lakeindex.metadata import record_index
+from lakeindex.operations import row_order
 from lakeindex.options.types import FilterType
 from lakeindex.write.keys.java_text import java_text
 from lakeindex.write.types import widening
@@ -116,6 +117,33 @@ def test_both_forms_fold_runs_of_hashes(values: list[int], data: st.DataObject) 
     offsets = np.array([0, *cuts, len(values)], np.int64)
     out = np.zeros(len(offsets) - 1, np.uint64)
     assert not differs(row_digest.fold_hashes, out, np.array(values, np.uint64), offsets)
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=9), st.data())
+def test_both_forms_mix_alike(values: list[int], data: st.DataObject) -> None:
+    entries, number = np.array(values, np.uint64), data.draw(st.integers(0, 2**31))
+    places = np.array(data.draw(st.lists(st.integers(0, len(values) - 1), max_size=20)), np.int32)
+    hashes = np.array(data.draw(st.lists(st.integers(0, 2**64 - 1), min_size=len(places), max_size=len(places))), "u8")
+    assert not differs(row_digest.mix_entries, hashes.copy(), entries, places, number)
+    assert not differs(row_digest.mix_in, hashes.copy(), entries[places], number)
+    assert not differs(row_digest.mix_all, hashes, number)
+
+
+@pytest.mark.parametrize(
+    ("loop", "kind", "few"),
+    [
+        (row_order.count_edges_f8, np.float64, st.sampled_from([-1.5, -0.0, 0.0, 2.0, np.inf, -np.inf, np.nan])),
+        (row_order.count_edges_i8, np.int64, st.sampled_from([-(2**63), -1, 0, 7, 2**63 - 1])),
+        (row_order.count_edges_u8, np.uint64, st.sampled_from([0, 1, 2**63, 2**64 - 1])),
+    ],
+)
+@given(st.data())
+def test_both_forms_count_edges_alike(
+    loop: Loop, kind: type, few: st.SearchStrategy[float], data: st.DataObject
+) -> None:
+    edges = np.unique(np.array(data.draw(st.lists(few, max_size=9)), kind))
+    values = np.array(data.draw(st.lists(few, max_size=20)), kind)
+    assert not differs(loop, np.zeros(len(values), np.uint64), edges, values)
 
 
 @given(texts, sizes)
