@@ -694,3 +694,26 @@ def test_a_large_batch_stays_in_its_files_and_gets_its_constants(
     for number, memory in enumerate(("512m", "64m")):
         lakeindex.import_table(source, tmp_path / f"t{number}", key="id", options={"lakeindex.memory": memory})
         assert stored(tmp_path / f"t{number}") == rows_of(rows)
+
+
+@pytest.mark.parametrize("least", [1, 1 << 40])
+@pytest.mark.parametrize("kind", ["hive", "delta"])
+def test_a_key_that_the_folders_alone_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, least: int
+) -> None:
+    from lakeindex.stages.stage_input import addressed
+
+    monkeypatch.setattr(addressed, "LEAST_BYTES", least)
+    rows = pa.table({"id": ["a", "b", "c"], "orders": [1, 2, 3]})
+    if kind == "hive":
+        hive(tmp_path / "src", rows, {"id": pa.string()})
+    else:
+        delta(tmp_path / "src", rows, partition_by=["id"])
+    for number, partition in enumerate((None, [])):
+        done = lakeindex.import_table(tmp_path / "src", tmp_path / f"t{number}", key="id", partition=partition)
+        assert (done.rows, done.inserted) == (3, 3)
+        assert stored(tmp_path / f"t{number}") == rows_of(rows)
+    if kind == "hive":
+        hive(tmp_path / "src", rows, {"id": pa.string()}, basename_template="again-{i}.parquet")
+        with pytest.raises(InputError, match="3 keys are there more than once"):
+            lakeindex.import_table(tmp_path / "src", tmp_path / "twice", key="id")

@@ -141,6 +141,9 @@ def _cut(tables: Iterable[pa.Table], limit: int) -> Iterator[pa.Table]:
     some: list[pa.Table] = []
     size = 0
     for table in tables:
+        if not table.num_columns:  # Arrow joins such tables to one without rows
+            yield table
+            continue
         pieces = min(max(-(-table.nbytes // limit), 1), max(table.num_rows, 1))
         rows = max(-(-table.num_rows // pieces), 1)
         for start in range(0, max(table.num_rows, 1), rows):
