@@ -27,7 +27,7 @@ from lakeindex.index.contract import KeyHomes
 from lakeindex.index.fate import Fate, fates_of_found
 from lakeindex.index.key_match import Matches, match_keys
 from lakeindex.index.registry import index_for
-from lakeindex.model import Change
+from lakeindex.model import Change, Operation
 from lakeindex.pipeline import CANDIDATES, FOUND, LOCATIONS, OP_DELETE, OP_UPSERT, STAGED_OP, STAGED_PARTITION, Stage
 from lakeindex.predicates.row_conditions import RowConditions
 from lakeindex.run.checkpoints import Manifest, Part, RunFolder, arrow_schema, columns_of, digest_of_text, table_of
@@ -260,7 +260,8 @@ def _deciding(task: VerifyTask) -> _Deciding:
     if spec.operation.only_inserts or spec.change is Change.REPAIR:
         return _Deciding((), RowConditions(), ())
     replaces = spec.change is Change.REPLACE
-    event_time = () if replaces or spec.source_decides else facts.event_time_fields
+    always_wins = replaces or spec.source_decides or spec.operation is Operation.DELETE
+    event_time = () if always_wins else facts.event_time_fields
     conditions = conditions_of(spec, facts)
     return _Deciding(event_time, conditions, tuple(dict.fromkeys([*event_time, *conditions.old_columns])))
 

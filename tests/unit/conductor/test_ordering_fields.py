@@ -73,3 +73,17 @@ def test_other_versions_have_one(tmp_path: Path, version: int):
         lakeindex.create_table(tmp_path / "t", SCHEMA, key="id", ordering=["ts", "seq"], table_version=version)
     with pytest.raises(OptionError, match="twice"):
         lakeindex.create_table(tmp_path / "t", SCHEMA, key="id", ordering=["ts", "ts"], table_version=9)
+
+
+@pytest.mark.parametrize("index", ["GLOBAL_BLOOM", "GLOBAL_SIMPLE", "RECORD_INDEX"])
+def test_a_delete_by_key_is_never_late_where_the_partition_is_the_ordering_field(tmp_path: Path, index: str) -> None:
+    columns = pa.schema([("id", pa.string()), ("day", pa.string()), ("v", pa.int64())])
+    table = lakeindex.create_table(
+        tmp_path / "t", columns, key="id", partition="day", ordering="day", index=index
+    )
+    table.upsert(pa.table({"id": ["a", "b"], "day": ["2026-02", "2026-02"], "v": [1, 1]}))
+    done = table.delete(pa.table({"id": ["a"], "day": ["2026-01"]}))
+    assert (done.deletes, done.ignored) == (1, 0)
+    assert table.read(meta=False).column("id").to_pylist() == ["b"]
+    late = pa.table({"id": ["b"], "day": ["2026-01"], "v": [2], "_hoodie_is_deleted": [True]})
+    assert table.upsert(late).ignored == 1  # one that is marked has an ordering value
