@@ -19,6 +19,7 @@ from lakeindex.run.spec import BoundTable
 from lakeindex.run.table_facts import bind_for_write, facts_of
 from lakeindex.stages.index_lookup import snapshot_mark
 from lakeindex.table.handle import Table
+from lakeindex.write.combine import check_ordering
 from lakeindex.write.types.avro_schema import check_names
 
 _T = TypeVar("_T")
@@ -47,6 +48,7 @@ def open_and_retry(uri: str, config: WriteConfig, work: Callable[[BoundTable], _
         bound = bind_for_write(table, snapshot, config)
         facts = facts_of(bound, snapshot, config)
         check_names(facts.schema, "the table")  # it is published again with what is written
+        check_ordering(facts.event_time_fields, facts.schema)
         return work(BoundTable(bound, snapshot, facts))
 
     return retry_on_conflict(table, config, on)

@@ -50,7 +50,7 @@ from lakeindex.table.create import (
 from lakeindex.table.handle import Table
 from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.layout import LAYOUT_1, VERSIONS
-from lakeindex.write.combine import check_orderable
+from lakeindex.write.combine import check_ordering
 from lakeindex.write.keys.key_generators import KeyGenerator, KeySpec, column_at
 from lakeindex.write.keys.time_partitions import TRANSFORMS, TimeOptions
 from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS, check_names, schema_from_avro, schema_to_avro
@@ -335,8 +335,7 @@ def _check_fields(spec: CreateSpec, columns: pa.Schema) -> None:
         OptionError: a time format or zone that is not understood.
     """
     KeyGenerator(KeySpec.from_properties(key_entries(spec))).keys_of(columns.empty_table())
-    for name in spec.ordering_fields:
-        check_orderable(column_at(columns.empty_table(), name).type, name)
+    check_ordering(spec.ordering_fields, columns)
 
 
 def columns_like(like: str, csv: CsvFormat) -> pa.Schema:

@@ -33,14 +33,28 @@ from lakeindex.write.single_columns import replaced
 _SIGN_AND_REST = {32: (np.int32, np.int32(0x7FFFFFFF)), 64: (np.int64, np.int64(0x7FFFFFFFFFFFFFFF))}
 
 
-def check_orderable(kind: pa.DataType, name: str) -> None:
-    """Refuse an ordering field whose values have no order. Raises: SchemaMismatchError: of a list, struct or map."""
-    if pa.types.is_nested(kind):
-        raise SchemaMismatchError(
-            f"ordering field {name!r} is {kind}, and such values have no order",
-            culprit=name,
-            hint="order by a number, time or text",
-        )
+def check_ordering(names: Iterable[str], columns: pa.Schema) -> None:
+    """Refuse ordering fields by whose values rows are not ordered here.
+
+    Raises:
+        SchemaMismatchError: there is no such column, as of a field of a struct, or it is a list, struct or map.
+    """
+    there = frozenset(columns.names)
+    for name in names:
+        if name not in there:
+            why = "a field of a struct" if name.split(".")[0] in there else "no column of the table"
+            raise SchemaMismatchError(
+                f"ordering field {name!r} is {why}, and rows are ordered by columns alone",
+                culprit=name,
+                hint="order by a column of its own; a table of Hudi's that has such a field is written to with Hudi",
+            )
+        kind = columns.field(name).type
+        if pa.types.is_nested(kind):
+            raise SchemaMismatchError(
+                f"ordering field {name!r} is {kind}, and such values have no order",
+                culprit=name,
+                hint="order by a number, time or text",
+            )
 
 
 def comparable(values: pa.Array) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lakeindex
-from lakeindex.errors import LakeIndexError, OptionError, QuarantineExceededError
+from lakeindex.errors import LakeIndexError, OptionError, QuarantineExceededError, SchemaMismatchError
 from tests.builders import make_table, rows_of
 from tests.strategies import examples
 
@@ -75,12 +76,33 @@ def test_other_versions_have_one(tmp_path: Path, version: int):
         lakeindex.create_table(tmp_path / "t", SCHEMA, key="id", ordering=["ts", "ts"], table_version=9)
 
 
+NESTED = pa.schema([("id", pa.string()), ("s", pa.struct([("ts", pa.int64())])), ("ts", pa.int64())])
+
+
+@pytest.mark.parametrize(("ordering", "told"), [("s.ts", "'s.ts' is a field of a struct"), ("s", "have no order")])
+def test_what_orders_no_rows_is_refused_by_name(tmp_path: Path, ordering: str, told: str) -> None:
+    with pytest.raises(LakeIndexError, match=told):
+        lakeindex.create_table(tmp_path / "t", NESTED, key="id", ordering=ordering)
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize(("named", "told"), [("s.ts", "a field of a struct"), ("TS", "no column of the table")])
+def test_a_table_of_others_that_orders_by_no_column_is_refused_by_name(tmp_path: Path, named: str, told: str) -> None:
+    table = lakeindex.create_table(tmp_path / "t", NESTED, key="id", ordering="ts")
+    row = pa.Table.from_pylist([{"id": "a", "s": {"ts": 1}, "ts": 1}], NESTED)
+    table.upsert(row)
+    path = tmp_path / "t" / ".hoodie" / "hoodie.properties"
+    path.write_text(re.sub(r"(precombine.field|ordering.fields)=ts", rf"\1={named}", path.read_text()))
+    for write in (table.upsert, table.delete):
+        with pytest.raises(SchemaMismatchError, match=f"{named!r} is {told}"):
+            write(row)
+    assert table.read(meta=False).to_pylist() == row.to_pylist()
+
+
 @pytest.mark.parametrize("index", ["GLOBAL_BLOOM", "GLOBAL_SIMPLE", "RECORD_INDEX"])
 def test_a_delete_by_key_is_never_late_where_the_partition_is_the_ordering_field(tmp_path: Path, index: str) -> None:
     columns = pa.schema([("id", pa.string()), ("day", pa.string()), ("v", pa.int64())])
-    table = lakeindex.create_table(
-        tmp_path / "t", columns, key="id", partition="day", ordering="day", index=index
-    )
+    table = lakeindex.create_table(tmp_path / "t", columns, key="id", partition="day", ordering="day", index=index)
     table.upsert(pa.table({"id": ["a", "b"], "day": ["2026-02", "2026-02"], "v": [1, 1]}))
     done = table.delete(pa.table({"id": ["a"], "day": ["2026-01"]}))
     assert (done.deletes, done.ignored) == (1, 0)
