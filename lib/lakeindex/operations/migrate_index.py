@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from lakeindex.catalogs.syncing import sync_after
 from lakeindex.conductor.open_for_write import open_and_retry, retry_on_conflict
@@ -30,7 +30,7 @@ from lakeindex.operations.rescale_run import check_places
 from lakeindex.options.option_table import BY_KEY
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
-from lakeindex.run.index.in_metadata import is_in_metadata
+from lakeindex.run.index.in_metadata import is_in_metadata, metadata_store
 from lakeindex.showing.json_result import TableResult
 from lakeindex.showing.json_values import json_of
 from lakeindex.table.binding import new_index
@@ -73,6 +73,12 @@ class IndexMigrated(TableResult):
     keys_checked: int
     seconds: float
     notes: tuple[str, ...] = ()
+
+
+_DROP: Final = (
+    "nothing was changed: `lakeindex metadata drop TABLE --partition record_index` takes it away, and the migration "
+    "builds the index then"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +172,14 @@ def _switch(
     checked = _check_unique(table, snapshot) if target.is_global and not switch.before.is_global else 0
     if switch.before.is_global and not target.is_global:
         check_places(table, snapshot)
+    index = built_index_for(target)
+    is_there = index is not None and is_in_metadata(table.storage, index)
+    if index is not None and is_there:
+        metadata_store(table, snapshot.timeline, index).check_form(hint=_DROP)
     if dry_run:
         return _Done(keys_checked=checked)
     rows = 0
-    index = built_index_for(target)
-    if index is not None and not is_in_metadata(table.storage, index):
+    if index is not None and not is_there:
         with opened_index(table, snapshot, target, runner, checkpoints, switch.pairs) as opened:
             rows = opened.session.build(snapshot).rows
     instant = switch_index(table, snapshot, target, _plain(switch.pairs), force=switch.force, notes=notes)

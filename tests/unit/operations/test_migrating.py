@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.errors import OptionError, PendingInstantError, TableCorruptError, WriteConflictError
+from lakeindex.errors import MetadataTableError, OptionError, PendingInstantError, TableCorruptError, WriteConflictError
 from lakeindex.model import IndexSpec, IndexType
 from lakeindex.operations.rescale import switch_index
 from lakeindex.operations.table_services import rollback_table
@@ -110,6 +110,40 @@ def test_rows_that_a_global_index_has_left_where_they_were_have_to_move_first(
     assert [row["v"] for row in rows_of(table) if row["id"] == "k1"] == ["found"]
     table.index_migrate(before)  # nothing has to be proven of places the other way round
     assert table.check().ok
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("RECORD_INDEX", "RECORD_LEVEL_INDEX"), ("GLOBAL_BLOOM", "RECORD_LEVEL_INDEX"), ("BLOOM", "RECORD_INDEX"),
+     ("RECORD_LEVEL_INDEX", "GLOBAL_RECORD_LEVEL_INDEX")],
+)  # fmt: skip
+def test_a_record_index_of_the_other_form_is_dropped_first(tmp_path: Path, before: str, after: str) -> None:
+    """It knows no key of the new index: each write and each `get` would be refused from then on."""
+    table = make_table(tmp_path / "t", hoodie__index__type=before, hoodie__write__table__version="9")
+    table.upsert(batch_of(ROWS))
+    table.metadata_build(["record_index"])
+    for dry_run in (True, False):
+        with pytest.raises(MetadataTableError, match="has a record for a key in") as caught:
+            table.index_migrate(after, dry_run=dry_run)
+        assert "nothing was changed: `lakeindex metadata drop TABLE --partition record_index`" in str(caught.value.hint)
+    assert index_of(table) == before
+    assert table.upsert(batch_of([Row("k1", "y", 2, "2")])).fates == {"updates": 1}
+    table.metadata_drop(["record_index"])
+    assert table.index_migrate(after).rows_built == 20
+    assert table.upsert(batch_of([Row("k1", "y", 3, "3"), Row("new", "y", 3, "3")])).fates == {
+        "inserts": 1,
+        "updates": 1,
+    }
+    table.metadata_build(["record_index"])
+    assert table.upsert(batch_of([Row("k1", "y", 4, "4")])).fates == {"updates": 1}
+    assert table.check(deep=True).ok
+
+
+def test_a_record_index_that_is_empty_has_no_form(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t", hoodie__index__type="BLOOM", hoodie__write__table__version="9")
+    table.metadata_build(["record_index"])
+    table.index_migrate("RECORD_LEVEL_INDEX")
+    assert table.upsert(batch_of(ROWS)).fates == {"inserts": 20}
 
 
 def test_a_dry_run_changes_nothing(tmp_path: Path):

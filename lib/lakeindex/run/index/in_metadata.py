@@ -72,14 +72,7 @@ class MetadataRecordStore:
         self.view.check_told()
         groups = self.view.slices(RECORD_INDEX)
         wanted = frozenset(partitions)
-        if is_partitioned(groups) is not self.by_partition and (groups or wanted):
-            needs, has = _SCOPES if self.by_partition else reversed(_SCOPES)
-            raise MetadataTableError(
-                f"the record index of the metadata table has a record for a key in {has}, but the table's index is "
-                f"unique in {needs}",
-                culprit=self.view.table.folder(RECORD_INDEX),
-                hint="`lakeindex index migrate` changes the table's index, or " + BUILD_ANEW,
-            )
+        self.check_form("`lakeindex index migrate` changes the table's index, or " + BUILD_ANEW)
         if self.by_partition:
             missing = next((one for one in sorted(wanted) if not any(group.is_of(one) for group in groups)), None)
             if missing is not None:
@@ -88,6 +81,18 @@ class MetadataRecordStore:
                     culprit=self.view.table.folder(RECORD_INDEX),
                     hint=BUILD_ANEW,
                 )
+
+    def check_form(self, hint: str) -> None:
+        """Make sure that a key is as unique in it as in the index. Raises: MetadataTableError: it is not."""
+        groups = self.view.slices(RECORD_INDEX)
+        if groups and is_partitioned(groups) is not self.by_partition:
+            needs, has = _SCOPES if self.by_partition else reversed(_SCOPES)
+            raise MetadataTableError(
+                f"the record index of the metadata table has a record for a key in {has}, but the table's index is "
+                f"unique in {needs}",
+                culprit=self.view.table.folder(RECORD_INDEX),
+                hint=hint,
+            )
 
     def look_up(self, keys: StringArray, partition: str | None) -> Found:
         """Locations of keys.
