@@ -48,6 +48,7 @@ from lakeindex.metadata.metadata_keys import bloom_filter_key, column_stats_key,
 from lakeindex.metadata.metadata_records import FILTER_FIELD, Record
 from lakeindex.metadata.metadata_table import BLOOM_FILTERS, COLUMN_STATS, PARTITION_STATS, MetadataTable, RecordType
 from lakeindex.metadata.metadata_view import MetadataView
+from lakeindex.model import BaseFile
 from lakeindex.storage import in_parallel
 from lakeindex.storage.port import Storage
 from lakeindex.storage.storage_file import StorageFile
@@ -68,11 +69,14 @@ class NewFile:
     footer: pq.FileMetaData = field(repr=False)
 
 
-def read_new_files(table: MetadataTable, files: Mapping[str, Mapping[str, int]]) -> list[NewFile]:
+def read_new_files(
+    table: MetadataTable, files: Mapping[str, Mapping[str, int]], live: Iterable[BaseFile] | None = None
+) -> list[NewFile]:
     """Some data files with their footers; none if the metadata table says nothing that is in them.
 
     Args:
         files: partition path -> file name -> bytes.
+        live: those that have to be readable; None: all. Of another one nothing is said then, and readers look into it.
 
     Raises:
         TableCorruptError: a footer cannot be read.
@@ -81,12 +85,19 @@ def read_new_files(table: MetadataTable, files: Mapping[str, Mapping[str, int]])
         return []
     listed = [(partition, name, size) for partition, sizes in files.items() for name, size in sizes.items()]
 
-    def read(one: tuple[str, str, int]) -> NewFile:
+    needed = None if live is None else {file.path for file in live}
+
+    def read(one: tuple[str, str, int]) -> NewFile | None:
         partition, name, size = one
         path = f"{partition}/{name}" if partition else name
-        return NewFile(partition, name, _footer(table.storage, path, size))
+        try:
+            return NewFile(partition, name, _footer(table.storage, path, size))
+        except TableCorruptError:
+            if needed is None or path in needed:
+                raise
+            return None  # of a slice that another one took the place of, as a repair's does
 
-    return in_parallel(table.storage.uri, read, listed)
+    return [one for one in in_parallel(table.storage.uri, read, listed) if one is not None]
 
 
 def _footer(storage: Storage, path: str, size: int) -> pq.FileMetaData:

@@ -105,7 +105,7 @@ def find_index_faults(
     Raises:
         TableCorruptError: the metadata table, or a file, cannot be read.
     """
-    new = read_new_files(view.table, there)
+    new = read_new_files(view.table, there, live.base_files_all())
     if COLUMN_STATS in view.table.partitions:
         wanted = statistics_of_new(view.table, new).get(COLUMN_STATS)
         yield from _narrow(view, COLUMN_STATS, {} if wanted is None else wanted.puts)

@@ -147,6 +147,39 @@ def test_a_lost_file_comes_from_the_older_slice(
     is_whole(table)
 
 
+@pytest.mark.parametrize("is_live", [True, False])
+@pytest.mark.parametrize(
+    ("version", "left", "names"),
+    [
+        ("6", 0, ("files", "column_stats", "bloom_filters")),
+        ("9", 1500, ("files", "column_stats", "partition_stats")),
+    ],
+)
+def test_statistics_are_built_beside_a_slice_that_was_cut_off(
+    tmp_path: Path, version: str, left: int, names: tuple[str, ...], is_live: bool
+) -> None:
+    """Another slice took its place, before or in the repair: readers of the past look into a file without statistics."""
+    table = table_of_two(tmp_path, version, names)
+    file = live_of(table, "x")
+    if not is_live:
+        table.upsert(batch_of([Row("a", "x", 3, "3")]))
+    file.write_bytes(file.read_bytes()[:left])
+    done = table.repair(apply=True)
+    assert done.ok, done.unmended
+    assert table.metadata_verify().ok
+    assert set(table.properties["hoodie.table.metadata.partitions"].split(",")) == set(names)
+    table.upsert(batch_of([Row("a", "x", 4, "4")]))
+    assert [row["v"] for row in table.scan(where="ts = 4").to_arrow().to_pylist()] == ["4"]
+    table.clean(1)
+    assert table.metadata_verify().ok
+    is_whole(table)
+    file = live_of(table, "x")
+    file.write_bytes(file.read_bytes()[:left])
+    table.metadata_drop()
+    with pytest.raises(TableCorruptError, match=f"the footer of x/{file.name} cannot be read"):  # it is live
+        table.metadata_build(list(names))
+
+
 def test_the_whole_loss_is_told_where_no_older_slice_is_left(tmp_path: Path) -> None:
     for version, index, names in (
         ("6", "BLOOM", ()),

@@ -479,7 +479,7 @@ class _Builder:
 
     def _all_footers(self) -> list[NewFile]:
         if not self._footers:
-            self._footers.extend(read_new_files(self.table, self.files))
+            self._footers.extend(read_new_files(self.table, self.files, self.found.base_files_all()))
         return self._footers
 
     def _filters(self, one: MetadataTable) -> Iterator[tuple[str, Record]]:
