@@ -717,3 +717,37 @@ def test_a_key_that_the_folders_alone_say(
         hive(tmp_path / "src", rows, {"id": pa.string()}, basename_template="again-{i}.parquet")
         with pytest.raises(InputError, match="3 keys are there more than once"):
             lakeindex.import_table(tmp_path / "src", tmp_path / "twice", key="id")
+
+
+@pytest.mark.parametrize("suffix", ["json", "csv", "parquet"])
+def test_what_folders_say_is_told_of_files_of_every_format(tmp_path: Path, suffix: str) -> None:
+    days = ["2026-01-01", "2026-02-01", "__HIVE_DEFAULT_PARTITION__"]
+    for number, day in enumerate(days):
+        file = tmp_path / "src" / f"day={day}" / f"part.{suffix}"
+        file.parent.mkdir(parents=True)
+        rows = pa.table({"id": [2 * number, 2 * number + 1], "v": ["a", None]})
+        if suffix == "parquet":
+            pq.write_table(rows, file)
+        elif suffix == "csv":
+            csv.write_csv(rows, file)
+        else:
+            file.write_text("".join(json.dumps(row) + "\n" for row in rows.to_pylist()))
+    wanted = [date(2026, 1, 1)] * 2 + [date(2026, 2, 1)] * 2 + [None] * 2
+    done = lakeindex.import_table(tmp_path / "src", tmp_path / "t", key="id")
+    assert done.partitions == 3
+    assert [row["day"] for row in stored(tmp_path / "t")] == wanted
+    late = tmp_path / "src" / "day=__HIVE_DEFAULT_PARTITION__"
+    (late / f"part.{suffix}").unlink()
+    late.rmdir()
+    done = lakeindex.import_table(tmp_path / "src", tmp_path / "newest", key=["id", "day"], ordering="day")
+    assert (done.rows, done.inserted) == (4, 4)
+
+
+def test_a_line_of_json_that_says_what_its_folder_says_is_believed(tmp_path: Path) -> None:
+    for day in ("a", "b"):
+        (tmp_path / "src" / f"day={day}").mkdir(parents=True)
+        (tmp_path / "src" / f"day={day}" / "part.json").write_text(
+            f'{{"id": "{day}1"}}\n{{"id": "{day}2", "day": "own"}}\n{{"id": "{day}3", "day": null}}\n'
+        )
+    lakeindex.import_table(tmp_path / "src", tmp_path / "t", key="id", partition=())
+    assert [row["day"] for row in stored(tmp_path / "t")] == ["a", "own", "a", "b", "own", "b"]

@@ -60,16 +60,21 @@ def read_pieces(
         InputError: the file is missing, truncated or not what its name says, or holds what its types do not allow;
             names the file.
     """
+    fills = format_of(split.file, wanted) is InputFormat.JSON
     try:
         for piece in _pieces(split, schema, wanted, limit, content, csv, known_only=known_only):
             check_values(piece)
-            yield _with_constants(piece, split, schema)
+            yield _with_constants(piece, split, schema, fills=fills)
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise unreadable(split.file, error) from error
 
 
-def _with_constants(piece: pa.Table, split: Split, schema: pa.Schema) -> pa.Table:
-    """A piece with the columns that its file does not hold, and that are asked for."""
+def _with_constants(piece: pa.Table, split: Split, schema: pa.Schema, *, fills: bool) -> pa.Table:
+    """A piece with the columns that its file does not hold, and that are asked for.
+
+    Args:
+        fills: the reader makes a column of nulls of one that is not there: what a row lacks is the constant.
+    """
     if not split.file.constants:
         return piece
     there = frozenset(piece.column_names)
@@ -77,6 +82,9 @@ def _with_constants(piece: pa.Table, split: Split, schema: pa.Schema) -> pa.Tabl
     for name, text in split.file.constants:
         if name in asked - there:
             piece = piece.append_column(name, repeated_text(text, schema.field(name).type, piece.num_rows))
+        elif fills and name in asked and piece.column(name).null_count:
+            place, said = piece.schema.get_field_index(name), repeated_text(text, piece.column(name).type, 1)[0]
+            piece = piece.set_column(place, name, piece.column(name).fill_null(said))
     return piece
 
 
