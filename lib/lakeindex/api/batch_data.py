@@ -12,6 +12,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lakeindex.errors import UsageError
+from lakeindex.options.types import PartialUpdate
 from lakeindex.pipeline import default_checkpoints
 from lakeindex.storage.paths import absolute
 
@@ -99,8 +100,10 @@ def with_inputs(spec: RunSpec, data: BatchData, runner: Runner) -> RunSpec:
         return _with_pieces(spec, write_pieces(data, spec.checkpoints_uri, folder))
     import pyarrow as pa
 
-    from lakeindex.api.given_rows import rows_in
+    from lakeindex.api.given_rows import check_same_names, rows_in
 
+    if spec.config.partial_update is PartialUpdate.OVERWRITE:
+        check_same_names(data)
     rows = rows_in(data)
     if isinstance(rows, pa.Table):
         return replace(spec, inputs=_write_in_memory(spec, rows, folder))

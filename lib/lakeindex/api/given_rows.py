@@ -10,7 +10,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from lakeindex.errors import InputError, first_line
+from lakeindex.options.option import PARTIAL_OPTION
+from lakeindex.options.types import PartialUpdate
 from lakeindex.time_spent import loading
+from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS
 from lakeindex.write.types.type_fit import decoded_schema, decoded_table
 
 ROWS_HINT: Final = (
@@ -166,6 +169,27 @@ def _from_list(data: Sequence[Any]) -> pa.Table:
     if all(isinstance(one, Mapping) for one in data):
         return _from_dicts(data)
     raise _no_batch(data)
+
+
+def check_same_names(data: Any) -> None:
+    """Make sure that rows of dicts update the same columns, as the files of a partial update do; a delete has none.
+
+    Raises:
+        InputError: a row leaves out what others have, and a null would be stored.
+    """
+    if not isinstance(data, list | tuple) or not all(isinstance(one, Mapping) for one in data):
+        return
+    names = dict.fromkeys(name for name in chain.from_iterable(data) if name not in (*META_COLUMNS, DELETE_MARK))
+    for number, row in enumerate(data):
+        lacking = next((name for name in names if name not in row), None)
+        if lacking is not None and not row.get(DELETE_MARK):
+            raise InputError(
+                f"row number {number} of the batch lacks column {lacking!r}, which others have, and "
+                f"{PARTIAL_OPTION}={PartialUpdate.OVERWRITE} would store a null",
+                culprit=str(lacking),
+                hint=f"make a batch of each set of columns, or give {PARTIAL_OPTION}={PartialUpdate.KEEP}: nulls keep "
+                "what is stored",
+            )
 
 
 def _from_dicts(rows: Sequence[Mapping[Any, Any]]) -> pa.Table:

@@ -241,3 +241,22 @@ def test_changes_are_whole_rows(tmp_path: Path):
     done = table.upsert(few(["k07"], c03=[-1]), partial=True)
     row = table.read(since=table.history()[1].instant, meta=True).to_pylist()[0]
     assert (row["_hoodie_commit_time"], row["id"], row["c02"], row["c03"]) == (done.instant, "k07", 9, -1)
+
+
+def test_rows_of_dicts_update_the_same_columns(tmp_path: Path) -> None:
+    """What one of them lacks would be null in the others' columns, as it was stored: files are refused so, too."""
+    table = make_table(tmp_path / "t", schema=pa.schema([("id", pa.string()), ("day", pa.string()), ("ts", pa.int64()),
+                                                         ("a", pa.int64()), ("b", pa.string())]))  # fmt: skip
+    key = {"day": "x", "ts": 2}
+    table.upsert([{"id": "k", **key, "a": 1, "b": "old"}, {"id": "m", **key, "a": 1, "b": "old"}])
+    rows: list[dict[str, Any]] = [{"id": "k", **key, "a": 5}, {"id": "m", **key, "b": "new"}]
+    for given in ({"partial": True}, {"options": OVERWRITE}):
+        with pytest.raises(InputError, match="row number 0 of the batch lacks column 'b'"):
+            table.upsert(rows, **given)
+    assert rows_of(table, "a", "b") == {"k": (1, "old"), "m": (1, "old")}
+    table.upsert(rows, partial=True, nulls="keep")
+    assert rows_of(table, "a", "b") == {"k": (5, "old"), "m": (1, "new")}
+    table.upsert([{"id": "k", **key, "a": 6}, {"id": "m", **key, "_hoodie_is_deleted": True}], partial=True)
+    assert rows_of(table, "a", "b") == {"k": (6, "old")}
+    table.upsert([{"id": "k", **key, "a": 7}, {"id": "n", **key, "b": "x"}])  # whole rows
+    assert rows_of(table, "a", "b") == {"k": (7, None), "n": (None, "x")}
