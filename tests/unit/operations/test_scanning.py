@@ -396,7 +396,7 @@ def test_a_damaged_file_is_named(tmp_path: Path):
             read(table.scan(meta=True))
 
 
-@pytest.mark.parametrize("at_once", [pytest.param(7, marks=pytest.mark.slow), 45, 65_536])
+@pytest.mark.parametrize("at_once", [7, pytest.param(45, marks=pytest.mark.slow), 65_536])
 def test_columns_of_no_condition_are_read_where_a_row_was_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ):
