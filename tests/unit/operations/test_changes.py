@@ -25,7 +25,6 @@ from lakeindex.timeline.layout import TimelineLayout
 from lakeindex.timeline.timeline import Timeline
 from tests.builders import Row, batch_of, make_table
 from tests.stored_indexes import inserted
-from tests.strategies import examples
 from tests.unit.operations.tables import read_rows
 from tests.vectors_support import table_names, unpack_table
 
@@ -92,7 +91,7 @@ ROWS = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=examples(12), suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck))
 @given(
     batches=st.lists(st.lists(ROWS, min_size=1, max_size=12), min_size=2, max_size=4),
     kind=st.sampled_from(["BLOOM", "GLOBAL_BLOOM", "RECORD_INDEX", "BUCKET"]),
