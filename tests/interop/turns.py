@@ -357,6 +357,8 @@ class Turns(RuleBasedStateMachine):
                 self._judge(f"our upsert of {sorted(chosen)} took its turn before {able}'s plan", pending=True)
             if instant in self._pending():
                 self._became(self._table().cluster(instant=instant, options=self._told()).instant, self.state)
+                if self._in_order()[-1] != instant:
+                    del self.states[instant]  # version 6 does not say that it was completed last
         self._judge(f"we carried the plan of {able} out")
 
     def _pending(self) -> set[str]:
@@ -449,7 +451,7 @@ class Turns(RuleBasedStateMachine):
     @rule()
     def rollback(self) -> None:
         """We take the newest commit back, where that can be done."""
-        before, newest = sorted(self.states)[-2:]
+        before, newest = self._in_order()[-2:]
         try:
             self._table().rollback(newest, options=ours.ASKED)
         except (TableUnsupportedError, UsageError):
@@ -457,7 +459,7 @@ class Turns(RuleBasedStateMachine):
         self._back_to(before)
         self._judge(f"we rolled {newest} back")
 
-    @precondition(lambda self: self.states and max(self.states) not in self.savepoints)
+    @precondition(lambda self: self.states and self._is_in_order() and max(self.states) not in self.savepoints)
     @rule(release=releases)
     def savepoint(self, release: str) -> None:
         """Hudi keeps what is there now."""
@@ -474,7 +476,7 @@ class Turns(RuleBasedStateMachine):
         self.savepoints.append(newest)
         self._judge(f"{release} made a savepoint of {newest}")
 
-    @precondition(lambda self: self.savepoints and max(self.states) > self.savepoints[-1])
+    @precondition(lambda self: self._is_in_order() and self.savepoints and max(self.states) > self.savepoints[-1])
     @rule(release=releases)
     def rollback_to_savepoint(self, release: str) -> None:
         """Hudi restores the table as it was at the newest savepoint."""
@@ -575,13 +577,22 @@ class Turns(RuleBasedStateMachine):
 
     def _back_to(self, instant: str) -> None:
         self.state = self.states[instant]
-        self.states = {time: state for time, state in self.states.items() if time <= instant}
+        order = self._in_order()
+        self.states = {time: self.states[time] for time in order[: order.index(instant) + 1]}
         if any(batch.column_names != schema_of(self.state.columns).names for _, batch, _ in self.batches.values()):
             self.batches = {
                 name: one
                 for name, one in self.batches.items()
                 if one[1].column_names == schema_of(self.state.columns).names
             }
+
+    def _in_order(self) -> list[str]:
+        """The commits in the order in which they were completed; version 6 does not say when: as they began."""
+        return sorted(self.states) if self.table_version == 6 else list(self.states)
+
+    def _is_in_order(self) -> bool:
+        """Whether no commit was overtaken by one that began later: for Hudi's restore the beginning counts."""
+        return list(self.states) == sorted(self.states)
 
     def _told(self) -> dict[str, str]:
         """Our options; of a table of Hudi's without a file, which shows no index, the index, too."""
