@@ -30,6 +30,9 @@ OPTIONS = {"lakeindex.parquet.row.group.rows": "40", "lakeindex.spark.driver.byt
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[SparkSession]:
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        active.stop()  # another test's, which tries nothing again
     made = spark_session("local[2,2]", "lakeindex tests")  # a task that fails is tried once more
     yield made
     made.stop()
