@@ -46,12 +46,13 @@ lint: setup ## ruff, mypy --strict, import contracts, the lock's freshness
 	@PYTHONPATH=lib:. $(BIN)/lint-imports
 	@$(BIN)/python scripts/lock.py --check
 
-# `make test COVERAGE=1` measures coverage too, a third slower, and ends at a package that fell below its floor.
+# `make test COVERAGE=1` plays the slow tests and all examples, too, and ends at a package whose coverage fell below its floor.
 COVERAGE ?=
 
 .PHONY: test
 test: setup ## what a newcomer runs: unit, property, local-runner, some Spark and DAG tests
-	@$(PYTEST) -n $(TESTERS) --dist loadfile -m "not ($(APART))" $(if $(COVERAGE),--cov --cov-report=term)
+	@$(if $(COVERAGE),HYPOTHESIS_PROFILE=ci) $(PYTEST) -n $(TESTERS) --dist loadfile \
+		-m "not ($(if $(COVERAGE),$(subst slow or ,,$(APART)),$(APART)))" $(if $(COVERAGE),--cov --cov-report=term)
 	@$(if $(COVERAGE),$(BIN)/python scripts/coverage_floor.py)
 
 .PHONY: check
