@@ -82,8 +82,8 @@ LANES: Final = (
         Suite("lint", 300),
         Suite("docs", 300),
         Suite("test", 3000),
-        Suite("test-slow", 1500),
-        Suite("model", 2700, (f"MODEL=not ({MODEL_WEEKLY})", "LAKEINDEX_MODEL_LIMIT=50")),
+        Suite("test-slow", 1500, ("LAKEINDEX_IN_TURNS=3",)),
+        Suite("model", 2700, (f"MODEL=not ({MODEL_WEEKLY})", "LAKEINDEX_MODEL_LIMIT=50", "LAKEINDEX_IN_TURNS=3")),
     ),
     (
         Suite("interop", 1800, ("LAKEINDEX_INTEROP=sixth",)),

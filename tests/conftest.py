@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from tests.scheduling import make_scheduler
+from tests.scheduling import make_scheduler, whose_turn_it_is
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,6 +86,14 @@ def pytest_collection() -> Iterator[None]:
         gc.freeze()
         gc.enable()
         atexit.register(gc.unfreeze)  # modules in C look for what was left at the end of the process
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
+    share = int(os.environ.get("LAKEINDEX_IN_TURNS", "1"))
+    if share > 1:
+        chosen = whose_turn_it_is(items, share)
+        config.hook.pytest_deselected(items=[*frozenset(items).difference(chosen)])
+        items[:] = chosen
 
 
 def pytest_unconfigure() -> None:

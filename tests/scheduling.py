@@ -4,8 +4,11 @@ And which cases of a test other suites than ``make test`` play.
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, TypeVar
+from zlib import crc32
 
 import pytest
 from xdist.remote import Producer
@@ -38,8 +41,24 @@ def some_of(cases: Iterable[T], here: Callable[[T], object], others: pytest.Mark
 
     For tests whose cases differ in what other tests ask, too: an index, a version, a seed.
     """
+    left = (others, pytest.mark.in_turns)
     return [
-        pytest.param(*(one if isinstance(one, tuple) else (one,)), marks=() if here(one) else others) for one in cases
+        pytest.param(*(one if isinstance(one, tuple) else (one,)), marks=() if here(one) else left) for one in cases
+    ]
+
+
+def turn_of_commit() -> int:
+    """A number of this commit, by which cases take turns."""
+    command = ["git", "rev-parse", "HEAD"]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    return int(done.stdout.strip() or "0", 16)
+
+
+def whose_turn_it_is(items: Iterable[pytest.Item], share: int) -> list[pytest.Item]:
+    """All but those that take turns, and of these one in so many, others at each commit."""
+    turn = turn_of_commit() % share
+    return [
+        one for one in items if one.get_closest_marker("in_turns") is None or crc32(one.nodeid.encode()) % share == turn
     ]
 
 

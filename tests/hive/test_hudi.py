@@ -20,8 +20,8 @@ from scripts import interop_env
 from tests.builders import make_table
 from tests.catalog_contract import assert_agrees, entry, live_paths, newest_commit, partitions, synced
 from tests.hive.conftest import PLACES
-from tests.interop.conftest import turn_of_commit
 from tests.interop.hudi_client import HudiError, HudiServer, keep_options
+from tests.scheduling import turn_of_commit
 
 pytestmark = pytest.mark.hive
 

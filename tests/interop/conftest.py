@@ -13,7 +13,6 @@ them play a case, ``LAKEINDEX_INTEROP`` says:
 from __future__ import annotations
 
 import os
-import subprocess
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +22,7 @@ import pytest
 from scripts import interop_env
 from scripts.interop_env import BUNDLES
 from tests.interop.hudi_client import HudiServer
+from tests.scheduling import turn_of_commit
 
 SHARES = {"all": 1, "versions": 1, "narrow": 1, "half": 2, "third": 3, "sixth": 6}
 *OLDER, NEWEST = BUNDLES
@@ -32,13 +32,6 @@ WRITERS = {
     for version in (bundle.versions if release == NEWEST else (bundle.default,))
 }
 """Who takes turns with us: a release, and the version of the tables that it writes."""
-
-
-def turn_of_commit() -> int:
-    """A number of this commit, by which cases take turns."""
-    command = ["git", "rev-parse", "HEAD"]
-    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
-    return int(done.stdout.strip() or "0", 16)
 
 
 def _chosen(turn: int, of_case: dict[str, pytest.Item], choice: str) -> set[str]:
