@@ -228,6 +228,21 @@ def test_files_made_together_are_the_same_as_made_alone(data: st.DataObject):
         assert new.encoded == alone.encoded  # how many chunks were copied, too
 
 
+def test_columns_that_stay_are_copied_whatever_changes_in_a_file_that_is_made_beside() -> None:
+    """One file gets the values that it has, the other ones others."""
+    files = []
+    for value in (0, 1):
+        new = NewSlice(f"p{value}", NEW.instant, f"f{value}.parquet", value)
+        files.append((opened(old_rows(KEYS)), change(KEYS, [3], [], [], value), dataclasses.replace(REWRITE, new=new)))
+    together = [NewFile(*file) for file in files]
+    make_together(together)
+    for file, new_file in zip(files, together, strict=True):
+        alone = NewFile(*file)
+        assert b"".join(new_file) == b"".join(alone)
+        assert new_file.encoded == alone.encoded
+    assert together[0].encoded.chunks_copied > together[1].encoded.chunks_copied
+
+
 def test_row_groups_are_made_by_all_cores_that_are_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many rows by each; by one core all that there is room for."""
     changes, asked, real = change(KEYS, list(range(40)), [], []), [], row_groups.decode_together
