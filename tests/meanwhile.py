@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
+import pytest
+
 from lakeindex.api.table import LakeTable
+from lakeindex.commit import write_session
 from lakeindex.format.instants import ROLLBACK
 from lakeindex.model import Instant
 from lakeindex.run.summary import RunSummary
@@ -21,6 +24,7 @@ from tests.builders import Row, batch_of, make_table
 When = Callable[[Call], bool]
 # whoever comes in between does not wait until who stands still in the middle of a run has had his turn
 OVERTAKES = {"lakeindex.lock.wait": "0"}
+WAITS = {"lakeindex.lock.wait": "2"}
 SMALL = {"lakeindex.chunk.rows": "3", "lakeindex.parquet.row.group.rows": "2"}
 
 
@@ -123,3 +127,15 @@ def writes_data(call: Call) -> bool:
 def begins_to_write(call: Call) -> bool:
     """The keys were looked up; the write is about to begin."""
     return call.name == "create" and "/attempts/" in call.path
+
+
+def once_ready(monkeypatch: pytest.MonkeyPatch, does: Callable[[], object]) -> None:
+    """Do something once, when a write of this process is planned, and nothing of it but its claim is on the table."""
+    real = write_session.make_ready
+
+    def ready(*args: Any, **kwargs: Any) -> bool:
+        monkeypatch.setattr(write_session, "make_ready", real)
+        does()
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(write_session, "make_ready", ready)

@@ -47,6 +47,11 @@ def some_of(cases: Iterable[T], here: Callable[[T], object], others: pytest.Mark
     ]
 
 
+def some_indexes(types: Iterable[str]) -> list[Any]:
+    """Of index types those of ``make test``: filters, places that follow from the key, stored places."""
+    return some_of(types, {"BLOOM", "BUCKET", "RECORD_INDEX"}.__contains__, pytest.mark.slow)
+
+
 def turn_of_commit() -> int:
     """A number of this commit, by which cases take turns."""
     command = ["git", "rev-parse", "HEAD"]

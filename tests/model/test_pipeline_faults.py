@@ -350,8 +350,8 @@ def test_upsert_survives_every_failing_call(index: str, every: int):
 
 
 def test_rescale_survives_some_failing_calls():
-    report = fail_every_call(RESCALE, every=53)
-    assert report.histories > 2
+    report = fail_every_call(RESCALE, every=29)
+    assert report.histories > 3
 
 
 @pytest.mark.model

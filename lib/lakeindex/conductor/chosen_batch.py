@@ -69,19 +69,19 @@ class ChosenBatch:
         Raises:
             InputError: the rows that come are not those that the run began with.
         """
-        bound = replace(bound, facts=replace(bound.facts, given=None))  # whatever an attempt before has left
-        now = (snapshot_mark(bound.snapshot), bound.facts)
+        facts = replace(bound.facts, given=None)  # whatever an attempt before has left
+        now = (snapshot_mark(bound.snapshot), facts)
         if self._chosen is None or self._known != now:
             self.looked_up = None
-            choice = self._source.choose(self._spec, bound)
+            choice = self._source.choose(self._spec, replace(bound, facts=facts))
             whole = replace(self._spec, inputs=(*choice.inputs, *self._spec.inputs))
-            staged = run_stage_input(whole, replace(bound.facts, given=choice.given), self._runner)
+            staged = run_stage_input(whole, replace(facts, given=choice.given), self._runner)
             if self._coming is not None:
                 self._coming.check_unchanged(self._spec.batch_id)
             self._chosen = choice, staged
             self._known = now
         choice, staged = self._chosen
-        return staged, replace(bound, facts=replace(bound.facts, given=choice.given))
+        return staged, replace(bound, facts=replace(facts, given=choice.given))
 
     def located(self, bound: BoundTable, staged: StageRun, before: LookedUp | None) -> LookedUp:
         """Stages 2 to 4 of the rows that are there now."""

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.commit import write_session as commit_session
 from lakeindex.errors import BatchIdReusedError, PendingInstantError, UsageError
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.storage import open_storage
@@ -15,6 +14,7 @@ from lakeindex.table.handle import Table
 from lakeindex.timeline.avro_instants import RequestedReplace, parse_requested_replace
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
 from tests.golden import made_once
+from tests.meanwhile import WAITS, once_ready
 from tests.unit.operations.test_rescaling import put_pending
 
 pytestmark = pytest.mark.usefixtures("time_leaps")
@@ -132,15 +132,9 @@ def test_it_goes_back_and_is_cleaned(tmp_path: Path) -> None:
 def test_who_writes_meanwhile_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partition: str) -> None:
     """A truncation that was planned is planned anew: what was committed meanwhile is taken away, too."""
     table, _ = made(tmp_path)
-    real = commit_session.make_ready
-    late = LakeTable(table.uri)
-
-    def ready(*args: object, **kwargs: object) -> bool:
-        monkeypatch.setattr(commit_session, "make_ready", real)
-        late.upsert(batch_of([Row("meanwhile", partition, 1, "1")]), options={"lakeindex.lock.wait": "2"})
-        return real(*args, **kwargs)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(commit_session, "make_ready", ready)
+    once_ready(
+        monkeypatch, lambda: LakeTable(table.uri).upsert(batch_of([Row("meanwhile", partition, 1, "1")]), options=WAITS)
+    )
     done = table.truncate()
     assert done.rows_replaced == 13
     assert content_of(table) == set()
@@ -152,15 +146,8 @@ def test_who_writes_meanwhile_into_a_partition_that_is_named_and_has_no_row_is_s
 ) -> None:
     table, oracle = made(tmp_path)
     table.delete_partitions(["y"])
-    real = commit_session.make_ready
-
-    def ready(*args: object, **kwargs: object) -> bool:
-        monkeypatch.setattr(commit_session, "make_ready", real)
-        late = [Row("meanwhile", "y", 1, "1")]
-        LakeTable(table.uri).upsert(batch_of(late), options={"lakeindex.lock.wait": "2"})
-        return real(*args, **kwargs)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(commit_session, "make_ready", ready)
+    late = [Row("meanwhile", "y", 1, "1")]
+    once_ready(monkeypatch, lambda: LakeTable(table.uri).upsert(batch_of(late), options=WAITS))
     assert table.delete_partitions(["x", "y"]).rows_replaced == 5
     without(oracle, "x", "y")
     assert content_of(table) == oracle.content()
@@ -172,16 +159,8 @@ def test_an_upsert_into_a_partition_that_was_deleted_meanwhile_is_planned_anew(
     """A late row of it was ignored: there is nothing any more that it is later than."""
     table, oracle = made(tmp_path)
     batch = [Row("k0", "x", 0, "late"), Row("new", "x", 1, "1")]
-    real = commit_session.make_ready
-    other = LakeTable(table.uri)
     options = {"hoodie.parquet.small.file.limit": "0"}  # the new row makes a file group of its own
-
-    def ready(*args: object, **kwargs: object) -> bool:
-        monkeypatch.setattr(commit_session, "make_ready", real)
-        other.delete_partitions(["x"], options={"lakeindex.lock.wait": "2"})
-        return real(*args, **kwargs)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(commit_session, "make_ready", ready)
+    once_ready(monkeypatch, lambda: LakeTable(table.uri).delete_partitions(["x"], options=WAITS))
     done = table.upsert(batch_of(batch), options=options)
     assert (done.inserts, done.ignored) == (2, 0)
     without(oracle, "x")

@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakeindex.api.table import LakeTable
-from lakeindex.commit import write_session as commit_session
 from lakeindex.conductor.upsert import run_stage
 from lakeindex.errors import InputError, OptionError, QuarantineExceededError, UsageError
 from lakeindex.format.commit_metadata import CommitMetadata
@@ -28,8 +27,8 @@ from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
 from tests.golden import made_once
-from tests.meanwhile import MemoryTable, writes_data
-from tests.scheduling import some_of
+from tests.meanwhile import WAITS, MemoryTable, once_ready, writes_data
+from tests.scheduling import some_indexes
 from tests.strategies import examples
 
 pytestmark = pytest.mark.usefixtures("time_leaps")
@@ -151,11 +150,7 @@ def test_a_key_in_a_partition_that_stays_is_in_the_way_of_an_overwrite(tmp_path:
 
 @pytest.mark.parametrize(
     "index",
-    some_of(
-        ["BLOOM", "SIMPLE", "BUCKET", "RECORD_INDEX", "RECORD_LEVEL_INDEX", "INMEMORY"],
-        {"BLOOM", "BUCKET", "RECORD_INDEX"}.__contains__,
-        pytest.mark.slow,
-    ),
+    some_indexes(["BLOOM", "SIMPLE", "BUCKET", "RECORD_INDEX", "RECORD_LEVEL_INDEX", "INMEMORY"]),
 )
 def test_a_stored_key_is_an_error_or_is_left_out(tmp_path: Path, index: str) -> None:
     table, oracle = made(tmp_path, index)
@@ -190,11 +185,7 @@ def test_a_stored_key_is_an_error_or_is_left_out(tmp_path: Path, index: str) -> 
 
 @pytest.mark.parametrize(
     "index",
-    some_of(
-        ["BLOOM", "GLOBAL_BLOOM", "BUCKET", "RECORD_INDEX", "RECORD_LEVEL_INDEX", "INMEMORY"],
-        {"BLOOM", "BUCKET", "RECORD_INDEX"}.__contains__,
-        pytest.mark.slow,
-    ),
+    some_indexes(["BLOOM", "GLOBAL_BLOOM", "BUCKET", "RECORD_INDEX", "RECORD_LEVEL_INDEX", "INMEMORY"]),
 )
 def test_a_bulk_insert_goes_where_nothing_is(tmp_path: Path, index: str) -> None:
     table = make_table(tmp_path / "t", hoodie__index__type=index)
@@ -288,15 +279,7 @@ def test_a_bulk_insert_is_sorted_as_the_mode_says(
 @pytest.mark.parametrize("index", ["BLOOM", "RECORD_INDEX"])
 def test_a_bulk_insert_beside_another_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str) -> None:
     table = make_table(tmp_path / "t", hoodie__index__type=index)
-    real = commit_session.make_ready
-    other = LakeTable(table.uri)
-
-    def ready(*args: object, **kwargs: object) -> bool:
-        monkeypatch.setattr(commit_session, "make_ready", real)
-        other.upsert(batch_of([Row("theirs", "x", 1, "1")]), options={"lakeindex.lock.wait": "2"})
-        return real(*args, **kwargs)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(commit_session, "make_ready", ready)
+    once_ready(monkeypatch, lambda: LakeTable(table.uri).upsert(batch_of([Row("theirs", "x", 1, "1")]), options=WAITS))
     with pytest.raises(UsageError, match="has rows"):
         table.bulk_insert(batch_of([Row("ours", "x", 1, "1")]))
     assert {row[1] for row in content_of(table)} == {"theirs"}
@@ -346,15 +329,9 @@ def test_who_writes_into_the_partition_meanwhile_is_replaced_too(
 ) -> None:
     table, oracle = made(tmp_path, index)
     batch = [Row("n", partition, 1, "over")]
-    real = commit_session.make_ready
-    other = LakeTable(table.uri)
-
-    def ready(*args: object, **kwargs: object) -> bool:
-        monkeypatch.setattr(commit_session, "make_ready", real)
-        other.upsert(batch_of([Row("meanwhile", partition, 1, "1")]), options={"lakeindex.lock.wait": "2"})
-        return real(*args, **kwargs)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(commit_session, "make_ready", ready)
+    once_ready(
+        monkeypatch, lambda: LakeTable(table.uri).upsert(batch_of([Row("meanwhile", partition, 1, "1")]), options=WAITS)
+    )
     done = table.insert_overwrite(batch_of(batch))
     overwrite(oracle, batch)
     assert content_of(table) == oracle.content()
@@ -380,15 +357,7 @@ def test_a_key_that_was_committed_meanwhile_is_found_by_an_insert(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, oracle = made(tmp_path)
-    real = commit_session.make_ready
-    other = LakeTable(table.uri)
-
-    def ready(*args: object, **kwargs: object) -> bool:
-        monkeypatch.setattr(commit_session, "make_ready", real)
-        other.upsert(batch_of([Row("n", "x", 1, "theirs")]), options={"lakeindex.lock.wait": "2"})
-        return real(*args, **kwargs)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(commit_session, "make_ready", ready)
+    once_ready(monkeypatch, lambda: LakeTable(table.uri).upsert(batch_of([Row("n", "x", 1, "theirs")]), options=WAITS))
     done = table.insert(batch_of([Row("n", "x", 2, "ours"), Row("m", "x", 2, "ours")]), on_conflict="ignore")
     assert done.fates == {"inserts": 1, "ignored": 1}
     oracle.apply([Row("n", "x", 1, "theirs"), Row("m", "x", 2, "ours")])

@@ -19,7 +19,7 @@ from lakeindex.table.handle import Table
 from tests.builders import Row, batch_of, content_of, make_table
 from tests.golden import made_once
 from tests.meanwhile import MemoryTable, When, begins_to_write, writes_data
-from tests.scheduling import some_of
+from tests.scheduling import some_indexes
 from tests.unit.operations.test_repair import is_whole, live_of, table_of_two
 
 pytestmark = pytest.mark.usefixtures("time_leaps")
@@ -50,7 +50,7 @@ WRITES: Final[dict[str, Callable[[LakeTable], object]]] = {
 }
 
 
-@pytest.mark.parametrize("index", some_of(INDEXES, {"BLOOM", "BUCKET", "RECORD_INDEX"}.__contains__, pytest.mark.slow))
+@pytest.mark.parametrize("index", some_indexes(INDEXES))
 @pytest.mark.parametrize("write", WRITES)
 def test_nothing_is_built_on_an_older_slice(tmp_path: Path, index: str, write: str) -> None:
     table = table_of_one_left(tmp_path, index)

@@ -26,6 +26,7 @@ from lakeindex.table.handle import Table
 from lakeindex.write.keys.key_generators import KeySpec
 from lakeindex.write.types.avro_schema import schema_to_avro
 from tests.builders import Row, as_hudis, batch_of, make_table, rows_of
+from tests.scheduling import some_of
 from tests.vectors_support import KEYS, unpack_table
 
 TEXTS = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
@@ -386,7 +387,7 @@ def test_files_of_new_foreign_instants_are_compared_and_no_others(tmp_path: Path
     assert stored_keys.not_compared(opened, opened.snapshot()) == []
 
 
-@pytest.mark.parametrize("zone", ["UTC", pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("zone", some_of(["UTC", None], bool, pytest.mark.slow))
 @pytest.mark.parametrize("place", ["record key", "partition", "ordering"])
 def test_a_column_of_milliseconds_stays_one(tmp_path: Path, place: str, zone: str | None) -> None:
     """Flink and HoodieStreamer make such: its number is what keys and paths are made of, in whatever unit a batch is."""

@@ -47,23 +47,21 @@ def played(spec: RunSpec, before: Stage, meanwhile: Callable[[], object]) -> Run
     return done
 
 
+SWITCHES = [
+    ("SIMPLE", "GLOBAL_SIMPLE"),
+    ("BLOOM", "GLOBAL_BLOOM"),
+    ("GLOBAL_SIMPLE", "BLOOM"),
+    ("SIMPLE", "BUCKET"),
+    ("GLOBAL_SIMPLE", "SIMPLE"),
+    ("SIMPLE", "BLOOM"),
+    ("BLOOM", "SIMPLE"),
+    ("GLOBAL_BLOOM", "BUCKET"),
+]
+
+
 @pytest.mark.parametrize(
     ("index", "to"),
-    [
-        ("SIMPLE", "GLOBAL_SIMPLE"),
-        ("BLOOM", "GLOBAL_BLOOM"),
-        ("GLOBAL_SIMPLE", "BLOOM"),
-        ("SIMPLE", "BUCKET"),
-        *(
-            pytest.param(*pair, marks=pytest.mark.slow)
-            for pair in (
-                ("GLOBAL_SIMPLE", "SIMPLE"),
-                ("SIMPLE", "BLOOM"),
-                ("BLOOM", "SIMPLE"),
-                ("GLOBAL_BLOOM", "BUCKET"),
-            )
-        ),
-    ],
+    some_of(SWITCHES, SWITCHES[:4].__contains__, pytest.mark.slow),
 )
 @pytest.mark.parametrize("before", list(Stage)[1:])
 def test_the_index_may_become_another_between_any_two_stages(

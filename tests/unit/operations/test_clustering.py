@@ -35,7 +35,7 @@ from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.timeline.avro_instants import parse_requested_replace
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
 from tests.meanwhile import OVERTAKES
-from tests.scheduling import some_of
+from tests.scheduling import some_indexes, some_of
 
 RUNNER = LocalRunner(1)
 NEW_FILES = {"hoodie.parquet.small.file.limit": "0"}
@@ -87,11 +87,7 @@ def version(request: pytest.FixtureRequest) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     "index",
-    some_of(
-        ["BLOOM", "GLOBAL_BLOOM", "SIMPLE", "BUCKET", "RECORD_INDEX", "INMEMORY"],
-        {"BLOOM", "BUCKET", "RECORD_INDEX"}.__contains__,
-        pytest.mark.slow,
-    ),
+    some_indexes(["BLOOM", "GLOBAL_BLOOM", "SIMPLE", "BUCKET", "RECORD_INDEX", "INMEMORY"]),
 )
 def test_rows_stay_as_they_are_and_every_index_finds_them(tmp_path: Path, index: str) -> None:
     counts = {"hoodie__bucket__index__num__buckets": "2"} if index == "BUCKET" else {}
