@@ -11,6 +11,7 @@ from which recovery knows what to remove.
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -53,12 +54,14 @@ from lakeindex.commit.run_records import (
 from lakeindex.commit.sweep import sweep_partitions
 from lakeindex.commit.write_queue import Turn, TurnScope
 from lakeindex.errors import (
+    ConflictError,
     FencedError,
     InvariantError,
     LakeIndexError,
     ObjectNotFoundError,
     StorageError,
     WriteConflictError,
+    in_our_words,
     noted,
 )
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata, PlannedUpdate, inflight_plan
@@ -71,7 +74,7 @@ from lakeindex.format.partitions import (
 from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import Heartbeat, WriteContext, check_clock
 from lakeindex.metadata_upkeep.keeping import Upkeep, check_metadata_table, compact_if_due, prepare_upkeep, sweep_deltas
-from lakeindex.model import Instant, InstantState
+from lakeindex.model import ARRANGING_OPERATION, Instant, InstantState
 from lakeindex.options.clustering_options import ClusteringOptions
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import Storage, in_parallel
@@ -555,9 +558,29 @@ class WriteSession:
             abandon_instant(context, plan.instant)
             lock.settled(plan.instant)
             return checked.done_by
-        if standing is None:
-            standing = decide(context.storage, self._verdict(plan, commit, summary, checked))
-        return self._follow(lock, plan, standing, checked.upkeep)
+        try:
+            if standing is None:
+                standing = decide(context.storage, self._verdict(plan, commit, summary, checked))
+            return self._follow(lock, plan, standing, checked.upkeep)
+        except Exception as raised:
+            error = in_our_words(raised)
+            if error is None or isinstance(error, ConflictError) or not self._is_batch(summary):
+                raise
+            raise self._decided(plan.instant, error) from raised
+
+    def _is_batch(self, summary: str | None) -> bool:
+        """Whether it was asked for with a batch id; a service does what is left to do, however often."""
+        return summary is not None and self._operation != ARRANGING_OPERATION
+
+    def _decided(self, instant: str, error: LakeIndexError) -> LakeIndexError:
+        """An error of the storage once the verdict may stand, with a cure by which the change counts once."""
+        batch = self._run.batch_id
+        return type(error)(
+            f"{error.message}; by then the write {instant} was decided, and another one may complete it",
+            culprit=error.culprit,
+            hint=f"{error.hint or 'run it again'}, with batch_id={batch!r} (--batch-id {shlex.quote(batch)}): so it is "
+            "done once",
+        )
 
     def _check_table(self, lock: TableLock, plan: RunPlan, commit: CommitMetadata, guards: PublishGuards) -> _Checked:
         """Everything that must still hold, unless another run has committed the batch."""
