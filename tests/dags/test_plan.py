@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeindex.airflow.dag_plan import DagPlan, batch_of_run, make_plan
+from lakeindex.airflow.files import is_there
 from lakeindex.airflow.funnel import fates, funnel_text
 from lakeindex.airflow.tables import TableConf
-from lakeindex.errors import UsageError
+from lakeindex.errors import InputError, UsageError
+from lakeindex.options.types import InputFormat
 from lakeindex.pipeline import run_id_of
+from lakeindex.stages.stage_input.inputs import find_inputs
 
 TABLE = TableConf(
     "trips", "Trips", "/lake/trips", "/lake/.runs", options={"hoodie.index.bloom.fpp": "1e-4"}, max_quarantined=2
@@ -101,3 +105,35 @@ def test_funnel_shows_every_stage_and_what_was_dropped() -> None:
 def test_fates_are_counts_only() -> None:
     assert fates({"rows_in": 3, "inserts": 2, "combined": 1, "instant": "20260101000000000"})["inserts"] == 2
     assert set(fates({}).values()) == {0}
+
+
+@pytest.mark.parametrize(
+    ("place", "there", "found"),
+    [
+        ("in/a.csv", ["in/a.csv"], True),
+        ("in/*.csv", ["in/a.csv"], True),
+        ("in/*.csv", ["in/a.txt"], False),
+        ("in/a[1].csv", ["in/a[1].csv"], True),
+        ("in", ["in/a.csv"], True),
+        ("in", ["in/day=1/a.csv"], True),
+        ("in", ["in/"], False),
+        ("in", ["in/_SUCCESS", "in/.a.csv.crc"], False),
+        ("in", ["in/_temporary/0/a.csv"], False),
+        ("in", ["other/a.csv"], False),
+        ("", ["a.csv"], True),
+    ],
+)
+def test_an_input_is_there_when_a_job_would_find_files(
+    tmp_path: Path, place: str, there: list[str], found: bool
+) -> None:
+    """Not while another program is still writing it, nor when all of it was taken away."""
+    for name in there:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).mkdir() if name.endswith("/") else (tmp_path / name).write_text("id\n1\n")
+    entry = f"{tmp_path}/{place}".rstrip("/")
+    assert is_there(entry) is found
+    if found:
+        assert find_inputs((entry,), InputFormat.AUTO)
+    else:
+        with pytest.raises(InputError):
+            find_inputs((entry,), InputFormat.AUTO)

@@ -6,7 +6,6 @@ run; parsing a DAG file never does.
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import posixpath
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from lakeindex.catalogs.places import is_catalog_url, located
 from lakeindex.errors import ObjectNotFoundError, TableNotFoundError
 from lakeindex.model import MergeMode
 from lakeindex.pipeline import default_checkpoints
+from lakeindex.stages.stage_input.inputs import has_input
 from lakeindex.storage import open_storage
 from lakeindex.storage.paths import absolute, plain
 from lakeindex.table.handle import Table
@@ -27,16 +27,14 @@ if TYPE_CHECKING:
 
 
 def is_there(place: str) -> bool:
-    """Whether a file, a folder with files, or a ``*`` pattern that matches is there; not in a bucket that is not."""
+    """Whether stage 1 finds a file behind a path, a folder or a ``*`` pattern; none in a bucket that is not there."""
     place = plain(place)
-    parent, name = posixpath.split(place)
+    if not posixpath.basename(place):
+        return False
     try:
-        listing = open_storage(parent or "/").list_folder()
+        return has_input(place)
     except ObjectNotFoundError:
         return False
-    if any(fnmatch.fnmatchcase(item.path, name) for item in listing.objects):
-        return True
-    return bool(name) and name in listing.folders and bool(open_storage(place).list())
 
 
 def read_json(root: str, path: str) -> dict[str, Any] | None:

@@ -48,7 +48,7 @@ from lakeindex.format.partitions import (
 from lakeindex.index.bucket import bucket_of
 from lakeindex.index.contract import FileGroups
 from lakeindex.index.registry import index_for
-from lakeindex.metadata.metadata_table import FILES, METADATA_ROOT
+from lakeindex.metadata.metadata_table import FILES, GROUP_PREFIXES, METADATA_ROOT
 from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.model import BaseFile, IndexSpec, Instant, InstantState
 from lakeindex.operations.check_base_files import (
@@ -350,7 +350,7 @@ def check_listing(table: Table, snapshot: Snapshot, committed: Committed, *, con
         violations += _check_folder(table, snapshot, committed, partition, unexplained)
         older += len(snapshot.files_of(partition).older)
     checked = Checked(partitions=len(snapshot.partitions()), older_files=older)
-    return Findings(tuple(violations), tuple(_notes(table, snapshot)), checked)
+    return Findings(tuple(violations), tuple(_notes(table, snapshot, contents=contents)), checked)
 
 
 def _missing(table: Table, snapshot: Snapshot, committed: Committed) -> Iterator[Violation]:
@@ -469,13 +469,14 @@ def _stray(file: BaseFile, what: str, hint: str = _SWEEP) -> Violation:
     return Violation(Broken.STRAY, file.path, f"{file.path} {what}", hint)
 
 
-def _notes(table: Table, snapshot: Snapshot) -> Iterator[str]:
+def _notes(table: Table, snapshot: Snapshot, *, contents: bool) -> Iterator[str]:
     pending = snapshot.timeline.pending_times
     left = [path.rstrip("/").rpartition("/")[2] for path in table.storage.list_folder(TEMP_FOLDER).folders]
     done = sorted(time for time in left if time not in pending)
     if done:
         yield f"markers of finished instants were left behind: {', '.join(done)}"
-    others = [name for name in table.properties.metadata_partitions if name != FILES]
+    compared = GROUP_PREFIXES if contents else (FILES,)
+    others = [name for name in table.properties.metadata_partitions if name not in compared]
     if others:
         yield f"these partitions of the metadata table were not compared with the files: {', '.join(others)}"
 

@@ -211,11 +211,16 @@ def _partitions(request: Request, snapshot: Snapshot) -> list[str]:
     if not request.asked.where:
         return list(there)
     for pattern in request.asked.where:
-        if not any(fnmatchcase(path, pattern) for path in there):
+        if not any(_is_meant(path, pattern) for path in there):
             raise UsageError(
                 f"there is no partition {pattern!r}", culprit=pattern, hint="`lakeindex inspect` lists the partitions"
             )
-    return [path for path in there if any(fnmatchcase(path, pattern) for pattern in request.asked.where)]
+    return [path for path in there if any(_is_meant(path, pattern) for pattern in request.asked.where)]
+
+
+def _is_meant(path: str, pattern: str) -> bool:
+    """Whether a path is of a pattern with ``*`` and ``?``; a bracket is itself."""
+    return fnmatchcase(path, pattern.replace("[", "[[]"))
 
 
 def _groups(

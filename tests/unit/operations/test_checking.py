@@ -18,6 +18,7 @@ from lakeindex.options.types import WriteConfig
 from lakeindex.storage.memory import Call
 from lakeindex.timeline.avro_instants import RollbackMetadata, format_restore_metadata
 from tests.builders import Row, batch_of, make_table
+from tests.golden import table_of
 from tests.meanwhile import MemoryTable
 from tests.unit.commit.savepoints import savepoint_bytes
 from tests.unit.operations.tables import (
@@ -427,6 +428,29 @@ def test_what_could_not_be_read_is_not_called_damaged(deep: bool, superseded: bo
     else:
         with pytest.raises(StorageError, match="does not answer"):
             world.table.check(deep=deep)
+
+
+def test_a_file_that_is_cleaned_away_beside_a_check_is_no_damage():
+    """It is listed, and gone when its pages are read: the table is looked at once more."""
+    world = MemoryTable.holding([Row("k", "x", 1, "1")], [Row("k", "x", 2, "2")])
+    old = min(one.path for one in world.store.list("x") if one.path.endswith(".parquet"))
+    done = world.once(
+        lambda call: call.name.startswith("read") and call.path == old, lambda: world.table.clean(keep_commits=1)
+    )
+    assert world.table.check(deep=True).ok
+    assert done
+    world.store.delete(max(one.path for one in world.store.list("x") if one.path.endswith(".parquet")))
+    assert _kinds(world.table.check(deep=True)) >= {Broken.MISSING_FILE}
+
+
+@pytest.mark.parametrize("contents", [True, False])
+def test_what_of_the_metadata_table_was_not_compared_is_told(tmp_path: Path, contents: bool):
+    """Of what is compared nothing is said."""
+    table = table_of(tmp_path / "t", [Row("k", "x", 1, "1")])
+    table.metadata_build(["bloom_filters", "column_stats"])
+    names = ("bloom_filters", "column_stats", "partition_stats")
+    told = [note for note in check_table(table.uri, contents=contents).notes if any(name in note for name in names)]
+    assert bool(told) is not contents
 
 
 def test_whose_a_violation_is(tmp_path: Path) -> None:

@@ -252,6 +252,9 @@ def test_small_files_partitions_and_bytes_are_chosen(tmp_path: Path) -> None:
             table.cluster(where)
     assert [one.partition for one in table.cluster(["x"], dry_run=True).partitions] == ["x"]
     assert [one.partition for one in table.cluster(["x", "?"], dry_run=True).partitions] == ["x", "y"]
+    brackets = table_of_parts(tmp_path / "named", days=["[x]", "x"])  # type: ignore[arg-type] # each is a day
+    assert [one.partition for one in brackets.cluster(["[x]"], dry_run=True).partitions] == ["[x]"]
+    assert [one.partition for one in brackets.cluster(["[?]"], dry_run=True).partitions] == ["[x]"]
     assert table.cluster(max_bytes=10, dry_run=True).noop
     one = sum(file.size_bytes for file in files_of(table))
     assert len(table.cluster(max_bytes=one + 10, dry_run=True).partitions) == 1

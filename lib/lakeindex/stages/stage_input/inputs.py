@@ -158,6 +158,15 @@ def find_inputs(inputs: tuple[str, ...], wanted: InputFormat, own_root: str | No
     return files
 
 
+def has_input(entry: str) -> bool:
+    """Whether :func:`find_inputs` finds a file behind a path, a folder or a ``*`` pattern.
+
+    Raises:
+        ObjectNotFoundError: there is no such bucket.
+    """
+    return bool(_find(entry, _listed))
+
+
 def find_batch(
     inputs: tuple[str, ...],
     wanted: InputFormat,
