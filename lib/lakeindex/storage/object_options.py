@@ -56,6 +56,15 @@ _FOREIGN: Final[Mapping[str, tuple[str, ...]]] = {
     "google_": ("gcs.", "fs.gs.", "spark.hadoop.fs.gs."),
 }
 """How names begin that other clients give to settings of this kind of store."""
+_SAME: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("endpoint_url_s3", "endpoint_url"), "endpoint"),
+    "default_region": "region",
+    "session_token": "token",
+    "sas_key": "sas_token",
+    **dict.fromkeys(("access_key", "master_key"), "account_key"),
+    "authority_id": "tenant_id",
+}
+"""Other names of ours for the same, without what is in front of all of them."""
 _PATH_STYLE: Final = ("fs.s3a.path.style.access", "s3.path-style-access")
 _TLS: Final = "fs.s3a.connection.ssl.enabled"
 _ACCOUNT_KEY: Final = "fs.azure.account.key."
@@ -79,7 +88,15 @@ def in_our_names(options: StoreOptions, own: str) -> StoreOptions:
             foreign |= _translated(plain, value, own, options)
         else:
             ours[name] = value
-    return StoreOptions.of(foreign | ours) if foreign else options
+    said = {_meant(name, own) for name in ours}
+    left = {name: value for name, value in foreign.items() if _meant(name, own) not in said}
+    return StoreOptions.of(left | ours) if foreign else options
+
+
+def _meant(name: str, own: str) -> str:
+    """What an option is about, by whichever of our names for it."""
+    plain = name.removeprefix(own).removeprefix("storage_")
+    return _SAME.get(plain, plain)
 
 
 def _translated(name: str, value: str, own: str, options: StoreOptions) -> dict[str, str]:
@@ -129,9 +146,10 @@ def with_profile(options: StoreOptions) -> StoreOptions:
     named = options.get("aws_profile") or options.get("profile")
     wanted = named or os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE")
     given = StoreOptions.of(without)
-    if "access_key_id" in without or _said(without, _OWN_KEYS[:2]):
+    ours = {name if name.startswith("aws_") else f"aws_{name}": value for name, value in without.items()}
+    if _said(ours, _OWN_KEYS[:2]):
         return given
-    if not named and _said(without, _OWN_KEYS, os.environ):
+    if not named and _said(ours, _OWN_KEYS, os.environ):
         return given
     credentials = _sections("AWS_SHARED_CREDENTIALS_FILE", "credentials")
     config = _sections("AWS_CONFIG_FILE", "config")

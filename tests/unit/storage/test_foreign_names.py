@@ -81,6 +81,37 @@ def test_names_are_translated_or_refused_with_ours_and_no_value_is_shown():
         assert "s3cr3t" not in str(caught.value)
 
 
+ALIASES = {
+    "s3.endpoint": ("endpoint", "endpoint_url", "endpoint_url_s3"),
+    "fs.s3a.endpoint": ("endpoint", "endpoint_url", "endpoint_url_s3"),
+    "s3.access-key-id": ("access_key_id",),
+    "spark.hadoop.fs.s3a.secret.key": ("secret_access_key",),
+    "client.session-token": ("session_token",),
+    "s3.region": ("region", "default_region"),
+    "s3.anonymous": ("skip_signature",),
+    "fs.s3a.path.style.access": ("virtual_hosted_style_request",),
+    "adls.account-name": ("account_name", "storage_account_name"),
+    "adls.account-key": ("account_key", "storage_account_key", "access_key"),
+    "fs.azure.account.key.a.dfs.core.windows.net": ("account_key", "storage_account_key"),
+    "adls.sas-token": ("sas_token", "storage_sas_token", "sas_key"),
+    "adls.tenant-id": ("tenant_id", "storage_tenant_id", "authority_id"),
+    "adls.client-id": ("client_id", "storage_client_id"),
+}
+
+
+@pytest.mark.parametrize("theirs", ALIASES)
+def test_ours_count_for_more_by_whichever_name(theirs: str):
+    """Else a store that was not named is written to, or by keys that were not."""
+    own = "azure_" if "adls" in theirs or "azure" in theirs else "aws_"
+    alone = dict(in_our_names(StoreOptions.of({theirs: "theirs"}), own))
+    for name in ALIASES[theirs]:
+        for ours in (name, f"{own}{name}", f"{own}{name}".upper()):
+            given = StoreOptions.of({ours: "ours", theirs: "theirs", "other_region": "x"})
+            found = dict(in_our_names(given, own))
+            assert found == {ours.lower(): "ours", "other_region": "x"}, ours
+    assert len(alone) == 1
+
+
 def test_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "credentials").write_text(
         "[default]\naws_access_key_id = d\naws_secret_access_key = ds\n"
@@ -110,8 +141,12 @@ def test_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "e")
     assert with_profile(none) == none
     assert with_profile(StoreOptions.of({"profile": "work"}))["aws_access_key_id"] == "w", "asked for by the handle"
-    own = StoreOptions.of({"aws_access_key_id": "k"})
-    assert with_profile(own) == own
+    for said in ("aws_access_key_id", "access_key_id", "aws_skip_signature", "skip_signature"):
+        own = StoreOptions.of({said: "k"})
+        assert with_profile(own) == own
+        monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+        assert with_profile(own) == own, "nor where AWS_PROFILE names one"
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "e")
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     for name, asked in (("role", "role_arn"), ("sso", "sso_session"), ("process", "credential_process")):
         monkeypatch.setenv("AWS_PROFILE", name)
