@@ -28,6 +28,7 @@ from lakeindex.operations.look.inspect import Column
 from lakeindex.operations.look.live_files import columns_of
 from lakeindex.operations.schema_text import is_schema_text, schema_from_text
 from lakeindex.options.option import TABLE_VERSION_OPTION, TIMEBASED_PREFIX
+from lakeindex.options.option_table import BY_KEY
 from lakeindex.options.types import CreateConfig, CsvFormat, InputFormat, WriteConfig
 from lakeindex.showing.json_result import TableResult
 from lakeindex.stages.stage_input.input_pieces import read_columns
@@ -395,7 +396,7 @@ def check_same_table(table: Table, spec: CreateSpec, columns: pa.Schema, named: 
     """Make sure that a table is as it would have been made.
 
     Key, partitions, ordering, key generator, style of paths and columns are compared in any case; index, merge mode,
-    key encoding and version if they were asked for: a table may have been migrated since it was made.
+    spelling of keys, database and version if they were asked for: a table may have been migrated since it was made.
 
     Args:
         columns: its columns, as a new table would have them.
@@ -425,6 +426,9 @@ def _settings(table: Table, spec: CreateSpec, named: Collection[str]) -> Iterato
     yield from _differ("escaped partition paths", config.url_encode, properties.url_encode)
     yield from _differ("stored meta columns", config.populate_meta_fields, properties.populate_meta_fields)
     yield from _differ("time-based key options", dict(config.timebased), dict(properties.timebased))
+    bound = {} if binding is None else dict(binding.key_options)
+    for option, text in config.key_options:
+        yield from _differ(option, text, bound.get(option, BY_KEY[option].bound_default))
     if config.index_type is not None:
         yield from _index(table, new_index(config.index_type, config, spec.key_fields), named)
     if config.merge_mode is not None:
@@ -432,6 +436,8 @@ def _settings(table: Table, spec: CreateSpec, named: Collection[str]) -> Iterato
         yield from _differ("merge mode", config.merge_mode, merge_mode)
     if config.complex_key_new_encoding is not None and binding is not None:
         yield from _differ("new key encoding", config.complex_key_new_encoding, binding.complex_key_new_encoding)
+    if config.database:
+        yield from _differ("database", config.database, properties.database)
     if TABLE_VERSION_OPTION in named:
         yield from _differ("version", config.table_version, properties.version)
 

@@ -14,11 +14,18 @@ import pytest
 
 import lakeindex
 from lakeindex.errors import InputError, OptionError, TableExistsError, UsageError
+from lakeindex.options.option import TIMESTAMP_TEXT_OPTION, TIMESTAMP_ZONE_OPTION
 from tests.cli_support import lakeindex as command
 from tests.cli_support import validate
 
 COLUMNS = pa.schema([("id", pa.string()), ("day", pa.string()), ("ts", pa.int64()), ("v", pa.string())])
 ROWS = pa.table({"id": ["a"], "day": ["x"], "ts": [1], "v": ["p"]}, schema=COLUMNS)
+BY_TIME = {
+    "hoodie.table.keygenerator.type": "TIMESTAMP",
+    "hoodie.keygen.timebased.timestamp.type": "DATE_STRING",
+    "hoodie.keygen.timebased.input.dateformat": "yyyy-MM-dd",
+    "hoodie.keygen.timebased.output.dateformat": "yyyy",
+}
 SAME: dict[str, Any] = {"key": "id", "partition": "day", "ordering": "ts"}
 
 
@@ -126,6 +133,13 @@ def test_a_table_that_is_there_is_an_error_unless_it_is_the_same(tmp_path: Path)
         ({"table_version": 9}, "version is to be 9, and is 6"),
         ({"properties": {"hoodie.write.record.merge.mode": "COMMIT_TIME_ORDERING"}}, "merge mode is to be COMMIT"),
         ({"properties": {"hoodie.datasource.write.hive_style_partitioning": True}}, "hive-style partitions"),
+        ({"properties": {"hoodie.datasource.write.partitionpath.urlencode": True}}, "escaped partition paths"),
+        ({"properties": {"hoodie.populate.meta.fields": False}}, "stored meta columns is to be False"),
+        ({"properties": {"hoodie.database.name": "shop"}}, "database is to be shop"),
+        ({"properties": {TIMESTAMP_TEXT_OPTION: True}}, f"{TIMESTAMP_TEXT_OPTION} is to be true, and is false"),
+        ({"properties": {TIMESTAMP_ZONE_OPTION: "Asia/Tokyo"}}, f"{TIMESTAMP_ZONE_OPTION} is to be Asia/Tokyo"),
+        ({"properties": BY_TIME}, "time-based key options is to be"),
+        ({"properties": BY_TIME}, "key generator is to be TIMESTAMP"),
         ({"schema": COLUMNS.append(pa.field("w", pa.int32()))}, "column w is asked for, and not there"),
         ({"schema": COLUMNS.remove(3)}, "column v is there, and not asked for"),
         ({"schema": COLUMNS.set(3, pa.field("v", pa.int64()))}, "column v is to be int64, and is string"),
@@ -137,6 +151,25 @@ def test_every_difference_is_named(tmp_path: Path, changed: dict[str, Any], diff
     with pytest.raises(TableExistsError) as caught:
         make(tmp_path, exists="ok", **changed)
     assert difference in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {TIMESTAMP_TEXT_OPTION: True, TIMESTAMP_ZONE_OPTION: "Asia/Tokyo"},
+        {"hoodie.database.name": "shop"},
+        {"hoodie.datasource.write.partitionpath.urlencode": True},
+    ],
+    ids=str,
+)
+def test_what_a_table_was_made_with_is_no_difference(tmp_path: Path, given: dict[str, Any]) -> None:
+    made = make(tmp_path, properties=given)
+    assert make(tmp_path, properties=given, exists="ok") == made
+    if "hoodie.datasource.write.partitionpath.urlencode" not in given:  # compared in any case
+        assert make(tmp_path, exists="ok") == made
+        other = {key: "false" if value is True else "other" for key, value in given.items()}
+        with pytest.raises((TableExistsError, OptionError)):
+            make(tmp_path, properties=other, exists="ok")
 
 
 def test_options_of_the_index_are_compared_if_they_are_given(tmp_path: Path) -> None:
@@ -184,3 +217,16 @@ def test_many_makers_make_one(tmp_path: Path) -> None:
         made = list(pool.map(lambda _: make(tmp_path, exists="ok"), range(16)))
     assert len(set(map(repr, made))) == 1
     assert made[0].upsert(pd.DataFrame(ROWS.to_pandas())).inserts == 1
+
+
+def test_a_metadata_table_that_was_dropped_stays_away(tmp_path: Path) -> None:
+    """A job makes sure that its table is there in every run."""
+    table = make(tmp_path, table_version=9)
+    table.metadata_drop()
+    assert make(tmp_path, table_version=9, exists="ok").inspect().metadata_partitions, (
+        "it may be of a maker that was killed"
+    )
+    table.upsert(ROWS)
+    table.metadata_drop()
+    again = make(tmp_path, table_version=9, exists="ok")
+    assert again.inspect().metadata_partitions == ()
