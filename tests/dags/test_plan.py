@@ -93,8 +93,10 @@ def test_funnel_shows_every_stage_and_what_was_dropped() -> None:
         "pairs_out": 1000,
         "seconds": 1.25,
     }
-    text = funnel_text([stage, {"name": "stage_input", "rows_in": 3, "rows_out": 2, "pairs_in": 0, "pairs_out": 0}])
-    header, bloom, staged = text.splitlines()
+    all_dropped = {"name": "index_lookup", "pairs_in": 9, "pairs_out": 0}
+    none = {"name": "stage_input", "rows_in": 3, "rows_out": 2, "pairs_in": 0, "pairs_out": 0}
+    header, bloom, lookup, staged = funnel_text([stage, all_dropped, none]).splitlines()
+    assert "100.00 %" in lookup
     assert header.split()[:2] == ["stage", "rows_in"]
     assert bloom.split()[0] == "bloom_check"
     assert "75.00 %" in bloom

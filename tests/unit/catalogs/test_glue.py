@@ -233,6 +233,12 @@ def test_doors(glue: GlueCatalog, tmp_path: Path):
     assert lakeindex("sync", table.uri, "--catalog", "glue", "--check", *SYNC).stdout == "glue shop.orders: agrees\n"
     assert lakeindex("sync", table.uri).exit_code == 2
 
+    elsewhere = CatalogPartition(("far",), (tmp_path / "elsewhere").as_uri())
+    glue.add_partitions(entry(glue), [elsewhere])
+    [strange] = table.sync(catalogs=["glue"], check=True, options=options).catalogs
+    assert (strange.agrees, strange.strange, strange.added) == (False, 1, 0), "a partition that is not the table's"
+    glue.drop_partitions(entry(glue), [elsewhere.values])
+
     named = library.open_table("glue://shop/orders")
     assert named.read(meta=False).num_rows == 2
     assert lakeindex("count", "glue://shop/Orders").stdout.split()[0] == "2"

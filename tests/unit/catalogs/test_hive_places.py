@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -35,6 +37,26 @@ def test_nobody_answers():
     catalog.close()
 
 
+@pytest.mark.parametrize(("scheme", "first"), [("hive", 0x80), ("hives", 0x16), ("HIVES", 0x16)])
+def test_a_url_says_whether_tls_is_spoken(scheme: str, first: int):
+    """By the first byte that a metastore gets: of a call, or of a greeting of TLS."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        got: list[bytes] = []
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            got.append(connection.recv(1))
+            connection.close()
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        named = catalog_url(f"{scheme}://127.0.0.1:{server.getsockname()[1]}/a/b")
+        with closing(named.catalog), pytest.raises(CatalogError):
+            named.held()
+        answering.join()
+    assert got == [bytes([first])]
+
+
 class _Refusing:
     """A metastore that answers everything with the error that it is given."""
 
@@ -52,16 +74,16 @@ class _Refusing:
 
 @pytest.fixture
 def refusing() -> Iterator[tuple[_Refusing, HiveCatalog]]:
-    metastore, socket = _Refusing(), TServerSocket("127.0.0.1", 0)
-    server = TThreadedServer(TProcessor(interface().ThriftHiveMetastore, metastore), socket)
-    socket.listen()
-    answering = threading.Thread(target=lambda: server.handle(socket.accept()))
+    metastore, listening = _Refusing(), TServerSocket("127.0.0.1", 0)
+    server = TThreadedServer(TProcessor(interface().ThriftHiveMetastore, metastore), listening)
+    listening.listen()
+    answering = threading.Thread(target=lambda: server.handle(listening.accept()))
     answering.start()
-    catalog = hive_catalog(SyncOptions(metastore=f"thrift://127.0.0.1:{socket.sock.getsockname()[1]}"))
+    catalog = hive_catalog(SyncOptions(metastore=f"thrift://127.0.0.1:{listening.sock.getsockname()[1]}"))
     yield metastore, catalog
     catalog.close()
     answering.join()
-    socket.close()
+    listening.close()
 
 
 def test_what_a_metastore_refuses(refusing: tuple[_Refusing, HiveCatalog]):

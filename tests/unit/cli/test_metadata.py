@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -73,6 +74,15 @@ def test_what_is_wrong_ends_with_6_and_is_found_by_check(table: Path) -> None:
     assert (said.exit_code, "1 surplus" in said.stdout) == (6, True)
     checked = lakeindex("check", table, "--json")
     assert "metadata_table" in {one["kind"] for one in checked.json["violations"]}
+
+
+def test_files_of_a_partition_of_which_nothing_is_left_are_missed(table: Path) -> None:
+    lakeindex("metadata", "build", table)
+    names = sorted(one.name for one in (table / "x").glob("*.parquet"))
+    shutil.rmtree(table / "x")
+    answer = lakeindex("metadata", "verify", table, "--json").json
+    assert (answer["counts"], answer["partitions"]) == ({"surplus": 1}, 1)
+    assert [one["path"] for one in answer["examples"]] == [f"x/{name}" for name in names]
 
 
 def test_wrong_uses_are_told(table: Path) -> None:

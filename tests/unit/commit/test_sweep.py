@@ -12,6 +12,7 @@ from lakeindex.timeline.avro_instants import RollbackMetadata, format_rollback_m
 from lakeindex.timeline.verdicts import Outcome, Verdict, overrule
 from tests.model.world import CONFIG, file_id, live_rows, sweep_strays
 from tests.unit.commit.protocol_support import BATCH, FIRST, OTHER, World
+from tests.unit.timeline.archives import put_log
 
 
 def stray(number: int, time: str, folder: str = "p") -> str:
@@ -123,6 +124,21 @@ def test_what_may_be_archived_pending_or_hudis_is_never_deleted(world: World) ->
     assert kinds(world) == {}
     sweep_strays(Table.open(world.store), CONFIG, world.host("sweeper"))
     assert set(kept) <= set(world.store.snapshot())
+
+
+def test_a_file_that_an_archived_rollback_names_is_a_stray(world: World) -> None:
+    """Another writer's zombie wrote it after both were archived."""
+    world.upsert(BATCH)
+    undone, time = "20251231000000001", "20251231000000002"
+    named, other = stray(8, undone), stray(9, undone)
+    for path in (named, other):
+        world.store.write(path, b"{}")
+    assert kinds(world) == {}
+    put_log(world.store, (), rolled_back=[(time, undone)], files={"p": [f"file:/lake/table/{named}"]})
+    assert kinds(world) == {named: StrayKind.NAMED_BY_ROLLBACK}
+    sweep_strays(Table.open(world.store), CONFIG, world.host("sweeper"))
+    assert named not in world.store.snapshot()
+    assert other in world.store.snapshot(), "nothing is known of it"
 
 
 def test_an_archived_instant_that_we_rolled_back_is_still_known(world: World) -> None:

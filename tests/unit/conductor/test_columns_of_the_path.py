@@ -30,16 +30,17 @@ def test_under_a_global_index_the_column_is_the_batchs(tmp_path: Path) -> None:
     assert table.check().ok
 
 
-@pytest.mark.parametrize("is_stated", [False, True])
-def test_an_index_that_was_found_copies_no_column_of_the_path(tmp_path: Path, is_stated: bool) -> None:
+@pytest.mark.parametrize("stated", ["", "by an option", "by the properties"])
+def test_an_index_that_was_found_copies_no_column_of_the_path(tmp_path: Path, stated: str) -> None:
     """A row lies in x and says y, as a global index of another writer leaves it; then keys are unique in a partition."""
     table = make_table(tmp_path / "t", hoodie__index__type="GLOBAL_BLOOM")
     table.upsert(batch_of(Row(one, "x", 1, "v") for one in "ab"), options=LEAVE)
     path = as_hudis(table) / ".hoodie" / ".lakeindex" / "table.json"
-    table = LakeTable(table.uri)
-    table.upsert(
-        batch_of([Row("b", "x", 2, "v")]), options=MERGE | ({"hoodie.index.type": "BLOOM"} if is_stated else {})
-    )
+    table, is_stated, index = LakeTable(table.uri), bool(stated), {"hoodie.index.type": "BLOOM"}
+    if stated == "by the properties":
+        properties = Path(table.uri) / ".hoodie/hoodie.properties"
+        properties.write_text(properties.read_text() + "hoodie.index.type=BLOOM\n")
+    table.upsert(batch_of([Row("b", "x", 2, "v")]), options=MERGE | (index if stated == "by an option" else {}))
     assert json.loads(path.read_text()).get("is_stated", False) is is_stated
     copied = table.upsert(batch_of([Row("a", "x", 3, "w")])).chunks_copied
     assert rows_of(table) == [("a", "x", "x", 3), ("b", "x", "x", 2)]

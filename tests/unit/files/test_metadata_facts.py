@@ -198,6 +198,9 @@ ODD = {
     "deleted": lambda record: {**record, FIELD: {**record[FIELD], "isDeleted": True}},
     "no ends": lambda record: {**record, FIELD: {**record[FIELD], "minValue": None, "maxValue": None}},
     "one end": lambda record: {**record, FIELD: {**record[FIELD], "maxValue": None}},
+    "keys without statistics": lambda record: {**record, FIELD: {**record[FIELD], "nullCount": 1}},
+    "unknown nulls": lambda record: {**record, FIELD: {**record[FIELD], "nullCount": None}},
+    "no count of rows": lambda record: {**record, FIELD: {**record[FIELD], "valueCount": None}},
     "of another file": lambda record: {**record, FIELD: {**record[FIELD], "fileName": "other.parquet"}},
     "of another column": lambda record: {**record, FIELD: {**record[FIELD], "columnName": "id"}},
     "reversed": lambda record: (

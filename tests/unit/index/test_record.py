@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lakeindex.errors import IndexDamagedError, InvariantError
@@ -198,6 +198,18 @@ class Simulated:
         delta = Delta(catch_up_name(self._instant, self.log.names()), tuple(self._files(stale)), gone, tuple(stale))
         self._put(delta, table_of(rows))
 
+    def overwritten(self, group: tuple[str, str], keys: set[str]) -> None:
+        """Our own commit that takes a file group away, and makes another one of these keys: nobody has counted those that go."""
+        self.time += 1
+        gone = (group,) if group in self.groups else ()
+        self.groups.pop(group, None)
+        self.versions.pop(group, None)
+        new = (group[0], f"{group[0]}-{self.time}")
+        kept = {key for key in keys if self._group_of(group[0], key) is None}
+        self.groups[new], self.versions[new] = kept, self.time
+        rows = [(key, *new, Change.INSERT) for key in kept]
+        self._put(Delta(self._instant, tuple(self._files([new])), gone, inserted=len(rows)), table_of(rows))
+
     def fold(self) -> None:
         state = self.state
         store = self.store
@@ -223,7 +235,7 @@ class Simulated:
         assert sorted(entries) == sorted((key, *g) for (_, key), g in expected.items())
         held_keys = store.count()
         assert held_keys in (None, len(expected))
-        assert (held_keys is None) == any(d.is_catch_up for d in state.in_force)
+        assert (held_keys is None) == any(d.is_catch_up or d.gone for d in state.in_force)
 
     @property
     def _instant(self) -> str:
@@ -254,7 +266,7 @@ GROUPS = [(p, f"{p}{n}") for p in PARTITIONS for n in range(2)]
 def steps(draw: st.DrawFn) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     for _ in range(draw(st.integers(1, 8))):
-        kind = draw(st.sampled_from(["commit", "others", "fold", "shards"]))
+        kind = draw(st.sampled_from(["commit", "others", "overwrite", "fold", "shards"]))
         if kind == "commit":
             targets = st.one_of(st.none(), st.integers(0, 1))
             chosen = draw(st.dictionaries(st.sampled_from(KEYS), st.tuples(st.sampled_from(PARTITIONS), targets)))
@@ -265,6 +277,8 @@ def steps(draw: st.DrawFn) -> list[tuple[str, Any]]:
             first, second = draw(st.lists(st.sampled_from(GROUPS), min_size=2, max_size=2, unique=True))
             gone = draw(st.booleans())
             found.append((kind, {first: set(keys[:cut]), second: None if gone else set(keys[cut:])}))
+        elif kind == "overwrite":
+            found.append((kind, (draw(st.sampled_from(GROUPS)), draw(st.sets(st.sampled_from(KEYS))))))
         else:
             found.append((kind, draw(st.integers(1, 5))))
     return found
@@ -272,6 +286,7 @@ def steps(draw: st.DrawFn) -> list[tuple[str, Any]]:
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps(), st.sampled_from([IndexType.RECORD_INDEX, IndexType.RECORD_LEVEL_INDEX]))
+@example([("commit", {"a": ("x", 0), "b": ("x", 0)}), ("overwrite", (("x", "x0"), {"b"}))], IndexType.RECORD_INDEX)
 def test_index_follows_any_sequence_of_commits(sequence: list[tuple[str, Any]], index: IndexType):
     table = Simulated(index)
     for kind, what in sequence:
@@ -280,6 +295,8 @@ def test_index_follows_any_sequence_of_commits(sequence: list[tuple[str, Any]], 
             table.commit(changes)
         elif kind == "others":
             table.rewritten_by_others(what)
+        elif kind == "overwrite":
+            table.overwritten(*what)
         elif kind == "fold":
             table.fold()
         else:

@@ -13,7 +13,7 @@ from lakeindex.errors import MetadataTableError
 from lakeindex.metadata.indexed_columns import is_partitioned_index, read_definitions
 from lakeindex.metadata.metadata_table import RECORD_INDEX
 from lakeindex.metadata.metadata_view import MetadataView
-from lakeindex.operations.create_table import create_like
+from lakeindex.operations.create_table import create_empty, create_like
 from lakeindex.options.parse import parse_create_options
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
@@ -99,6 +99,19 @@ def test_create_makes_it(version: str, tmp_path: Path) -> None:
     assert groups_of(table) == []
     table.upsert(rows(["a", "b"], 1), options=write)
     check_found(table, "a", "b")
+
+
+@pytest.mark.parametrize("version", ["6", "8", "9"])
+def test_who_asks_for_no_metadata_table_gets_statistics_and_none(version: str, tmp_path: Path) -> None:
+    made = {}
+    for index in ("RECORD_LEVEL_INDEX", "SIMPLE"):
+        config = parse_create_options({"hoodie.index.type": index, "hoodie.write.table.version": version})
+        made[index] = create_empty(
+            str(tmp_path / index), SCHEMA, keys=["id"], partitions=["day"], config=config
+        ).metadata
+    assert made["RECORD_LEVEL_INDEX"] == made["SIMPLE"]
+    assert "record_index" not in made["SIMPLE"]
+    assert ("column_stats" in made["SIMPLE"]) is (version != "6")
 
 
 def test_version_6_has_none(tmp_path: Path) -> None:

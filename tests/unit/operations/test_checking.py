@@ -153,6 +153,17 @@ def _set_schema(commit: dict[str, Any]) -> None:
     commit["extraMetadata"].pop("schema")
 
 
+@pytest.mark.parametrize("operation", ["upsert", "insert", "delete"])
+@pytest.mark.parametrize("field", ["numWrites", "numInserts", "numDeletes"])
+def test_what_each_operation_counts_is_compared(tmp_path: Path, operation: str, field: str):
+    table = table_of(tmp_path / "t", [Row("a", "x", 1, "1"), Row("b", "x", 1, "1")])
+    batch = batch_of([Row("b" if operation == "delete" else "c", "x", 2, "2")])
+    done = getattr(table, operation)(batch)
+    assert check_table(table.uri).violations == ()
+    edit_commit(tmp_path / "t" / ".hoodie" / f"{done.instant}.commit", _edit_stat(field, lambda count: count + 1))
+    assert any("inserts and" in one.message for one in check_table(table.uri).violations)
+
+
 def test_no_commit_with_a_schema(table: Path):
     for at in commit_instants(table):
         edit_commit(table / ".hoodie" / f"{at}.commit", _set_schema)

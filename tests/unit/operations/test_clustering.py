@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -34,7 +35,7 @@ from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.timeline.avro_instants import parse_requested_replace
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
-from tests.meanwhile import OVERTAKES
+from tests.meanwhile import OVERTAKES, MemoryTable
 from tests.scheduling import some_indexes, some_of
 
 RUNNER = LocalRunner(1)
@@ -602,6 +603,31 @@ def test_what_hudi_took_over_is_left_to_it(tmp_path: Path, monkeypatch: pytest.M
         upsert(table, rows(0, 1, 2), "touches", ALLOW)
     assert upsert(table, rows(0, 1, 2), "touches", {**ALLOW, "lakeindex.pending.foreign.max.age": "0"}).updates == 1
     assert table.check().ok
+
+
+@pytest.mark.parametrize("version", [{}, {"hoodie__write__table__version": "9"}], ids=["6", "9"])
+def test_a_clustering_that_hudi_carries_out_is_not_taken_over(version: dict[str, str]) -> None:
+    """It begins after it was seen on the timeline, and before it is claimed; nor is it rolled back then."""
+    world = MemoryTable(**version)
+    for number in range(2):
+        world.upsert([Row(f"k{number}", "x", 1, "v")], hoodie__parquet__small__file__limit="0")
+    plan = world.table.cluster(schedule=True, runner=RUNNER)
+    (pending,) = world.timeline().pending
+    begun = replace(pending, state=InstantState.INFLIGHT)
+    done = world.once(
+        lambda call: call.name == "create" and call.path.endswith(f"/instants/{plan.instant}.json"),
+        lambda: world.store.write(world.timeline().path(begun), b""),
+    )
+    with pytest.raises(WriteConflictError, match="is being carried out"):
+        world.table.cluster(instant=plan.instant, runner=RUNNER)
+    assert done
+    assert world.timeline().pending == (begun,)
+    for attempt in (world.table.rollback, lambda instant: world.table.cluster(instant=instant, runner=RUNNER)):
+        with pytest.raises((PendingInstantError, UsageError)):
+            attempt(plan.instant)
+        assert world.timeline().pending == (begun,)
+    assert world.table.rollback(plan.instant, force=True).instant == plan.instant
+    assert world.timeline().pending == ()
 
 
 def test_it_goes_back_and_its_files_are_cleaned(tmp_path: Path, version: dict[str, str]) -> None:

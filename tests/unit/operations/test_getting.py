@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lakeindex.api.table import LakeTable
@@ -73,6 +73,7 @@ def options_of(index: str) -> dict[str, str]:
     st.sampled_from([None, "x", "y z", "nowhere"]),
     st.booleans(),
 )
+@example([[Row("a", day, 1, "") for day in ("x", "y z")]], "SIMPLE", ["a", "b"], None, False)
 def test_get_equals_a_full_scan(
     batches: list[list[Row]], index: str, keys: list[str], partition: str | None, forgets: bool
 ):
@@ -346,7 +347,9 @@ def test_a_key_that_the_table_cannot_have_is_an_error(tmp_path: Path):
     numbers.upsert(pa.table({"id": [7], "day": ["x"], "ts": [1]}))
     for good in (7, [7], "7", {"id": "7"}, [(7,)]):
         assert numbers.get(good if isinstance(good, (list, str, dict)) else [good]).rows.num_rows == 1
-    for bad in ("07", "seven", "7.0", "+7"):
+    for other in ("0", "-7", "10", [0], pa.array([0, -7])):
+        assert numbers.get(other).rows.num_rows == 0, "a key that may be there, and is not"
+    for bad in ("07", "seven", "7.0", "+7", "-0", ""):
         with pytest.raises(InputError, match="a whole number"):
             numbers.get(bad)
 
@@ -374,6 +377,19 @@ def test_key_sets_of_all_kinds(tmp_path: Path):
     )
     numbers.upsert(pa.table({"id": [7, -8], "day": ["x", "x"], "ts": [1, 1]}))
     assert numbers.get(pa.array([7, -8, 9])).missing == ("9",)
+
+
+@pytest.mark.parametrize("begin", ["", "\N{ZERO WIDTH NO-BREAK SPACE}"])
+def test_a_file_has_the_keys_as_they_are(tmp_path: Path, begin: str):
+    """But the ends of its lines, and the mark with which editors of Windows begin a file."""
+    keys = [" a", "b ", "c", "\td", "\x0be", "f\N{NO-BREAK SPACE}", "g\rh"]
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of([Row(key, "x", 1, "1") for key in keys]))
+    file = tmp_path / "keys.txt"
+    for ends in ("\n", "\r\n"):
+        file.write_bytes((begin + ends.join(keys)).encode())
+        got = table.get(file)
+        assert (got.missing, got.rows.num_rows) == ((), len(keys)), ends
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,23 @@ def test_files_of_different_columns_are_widened(tmp_path: Path) -> None:
     ]
 
 
+def test_a_column_is_not_null_if_it_is_so_in_every_file(tmp_path: Path) -> None:
+    """Not null, nullable or not there at all, in each of two files."""
+    forms = [(first, second) for first in ("needed", "open", "none") for second in ("needed", "open", "none")][:-1]
+    tables = []
+    for file in (0, 1):
+        named = [(f"{forms[n][0]}_{forms[n][1]}", forms[n][file]) for n in range(len(forms))]
+        fields = [pa.field(name, pa.int64(), form != "needed") for name, form in named if form != "none"]
+        values = [[1 if not one.nullable else None] for one in fields]
+        tables.append(pa.table([[f"k{file}"], *values], schema=pa.schema([("id", pa.string()), *fields])))
+    lakeindex.import_table(plain(tmp_path / "src", *tables), tmp_path / "t", key="id")
+    schema = lakeindex.open_table(str(tmp_path / "t")).schema
+    assert [one.name for one in schema if not one.nullable and one.name != "id"] == ["needed_needed"]
+    assert rows_of(lakeindex.open_table(str(tmp_path / "t")).scan().to_arrow()) == [
+        {**dict.fromkeys(schema.names), **row} for table in tables for row in table.to_pylist()
+    ]
+
+
 def test_csv(tmp_path: Path) -> None:
     folder = tmp_path / "src" / "region=eu"
     folder.mkdir(parents=True)

@@ -96,6 +96,8 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="has no partition 'd9'") as caught:
             look(partition="d9")
         assert "lakeindex partitions" in str(caught.value.hint)
+    table.delete_partitions(["d1"])
+    assert (table.count(partition="d1"), table.files(partition="d1")) == (0, ()), "it was emptied, and is known"
     with pytest.raises(UsageError, match="no instant that new"):
         table.count(as_of="29991231235959000")
     with pytest.raises(UsageError, match="as_of cannot be 5"):

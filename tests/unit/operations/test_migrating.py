@@ -186,6 +186,24 @@ def test_a_rollback_takes_the_index_back(tmp_path: Path):
     assert content_of(table) == oracle.content()
 
 
+def test_an_index_that_a_table_had_comes_back_as_often_as_asked(tmp_path: Path):
+    """The same change is another one where there was one in between."""
+    table, oracle = made(tmp_path / "t", "BLOOM")
+    instants = []
+    for number, kind in enumerate(("SIMPLE", "BLOOM") * 3, 2):
+        done = table.index_migrate(kind)
+        instants.append(done.instant)
+        assert (index_of(table), done.noop) == (kind, False)
+        batch = [Row("k1", "y", number, str(number))]
+        assert counts_of(table.upsert(batch_of(batch))) == oracle.apply(batch)
+    assert len({*instants} - {None}) == 6
+    assert content_of(table) == oracle.content()
+    table.index_migrate("BUCKET", options=FEW)
+    for buckets in (4, 3, 4, 3):
+        assert not table.rescale(buckets).noop
+        assert len(table.files()) == 2 * buckets
+
+
 def test_options_of_another_index_are_refused(tmp_path: Path):
     table, _ = made(tmp_path / "t", "BLOOM")
     with pytest.raises(OptionError, match="has no meaning"):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import stat
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -187,6 +188,7 @@ def test_writing_rows_gives_what_reading_gives(simple: Path, tmp_path: Path):
     summary = write_rows(str(simple), str(out), ScanRequest(since=first, meta=True))
     assert pq.read_table(out).equals(read_rows(str(simple), since=first))
     assert (summary.rows, summary.since, summary.bytes_written) == (80, first, out.stat().st_size)
+    assert stat.S_IMODE(out.stat().st_mode) == 0o644, "others may read it"
 
 
 def test_an_output_appears_whole_or_not_at_all(simple: Path, tmp_path: Path):

@@ -136,6 +136,17 @@ def test_figures_of_a_run_come_from_its_folder_and_else_from_the_ledger(tmp_path
     assert any(note.startswith("2 of 4 commits have no run folder") for note in found.notes)
 
 
+def test_a_batch_that_was_committed_once_more_has_the_figures_of_each_commit(tmp_path: Path):
+    """Its folder has those of the second alone."""
+    table = Watched(tmp_path)
+    for force in (False, True):
+        table.upsert(rows(0, 40, 1), batch_id="b", run_id="r", force=force)
+    second, first = table.handle.report_history().commits
+    assert (second.run_id, first.run_id) == ("r", "r")
+    assert (second.source, first.source) == ("run folder", "ledger")
+    assert (second.inserts, first.inserts) == (0, 40)
+
+
 def test_what_nobody_wrote_down_is_said(tmp_path: Path):
     table = Watched(tmp_path)
     table.upsert(rows(0, 10, 1))

@@ -216,7 +216,9 @@ def test_options_are_a_value_that_hides_its_secrets():
     assert "s3cr3t" not in repr(given)
     assert "s3cr3t" not in repr(LakeTable("t", given))
     assert "'eu'" in repr(given)
-    assert "p4ss" not in repr(StoreOptions.of({"aws_endpoint_url": "http://me:p4ss@host"}))
+    for url in ("http://me:p4ss@host", "http://host?sig=p4ss", "http://host/c?a=b&sig=p4ss"):
+        assert "p4ss" not in repr(StoreOptions.of({"aws_endpoint_url": url}))
+    assert "http://host/c" in repr(StoreOptions.of({"aws_endpoint_url": "http://host/c"}))
     assert pickle.loads(pickle.dumps(given)) == given
     assert pickle.loads(pickle.dumps(LakeTable("t", given))) == LakeTable("t", given)
 

@@ -6,13 +6,18 @@ from hypothesis import strategies as st
 from lakeindex.model import IndexType, MergeMode
 from lakeindex.table.binding import TableBinding, format_binding, parse_binding
 
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
+OPTIONS = st.dictionaries(TEXTS, TEXTS, max_size=2).map(lambda found: tuple(sorted(found.items())))
 BINDINGS = st.builds(
     TableBinding,
     st.sampled_from(IndexType),
     st.sampled_from(MergeMode),
     st.none() | st.booleans(),
     st.none() | st.lists(st.sampled_from(["SIMPLE", "TIMESTAMP"]), min_size=1, max_size=3).map(tuple),
-    st.text(st.characters(exclude_categories=["Cs"]), max_size=10),
+    TEXTS,
+    OPTIONS,
+    OPTIONS,
+    st.booleans(),
 )
 
 

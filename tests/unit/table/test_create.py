@@ -267,9 +267,10 @@ def test_a_table_whose_properties_are_being_replaced_is_there(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("left", [".hoodie", "us"])
-def test_files_of_a_table_that_was_half_removed_are_no_ones(left: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["py_simple", "h120_v9_main"])
+def test_files_of_a_table_that_was_half_removed_are_no_ones(name: str, left: str, tmp_path: Path) -> None:
     """A new table there would take them for its own: they would be older than its timeline."""
-    table = unpack_table("py_simple", tmp_path)
+    table = unpack_table(name, tmp_path)
     storage = FolderStorage(tmp_path / "new")
     for path in (table / left).rglob("*"):
         if path.is_file() and path.name != "hoodie.properties":
@@ -346,8 +347,9 @@ def test_a_lost_put_is_an_unknown_outcome(tmp_path: Path) -> None:
         ({"partition_fields": ("region:DATE",)}, {"hoodie.table.keygenerator.type": "CUSTOM"}, "--partition"),
         ({}, TIMES, "hoodie.keygen.timebased.timestamp.type"),
         ({}, {"hoodie.table.keygenerator.type": "TIMESTAMP"}, "hoodie.keygen.timebased.timestamp.type"),
-        ({}, {**TIMES, "hoodie.table.keygenerator.type": "TIMESTAMP",
-              "hoodie.keygen.timebased.timestamp.type": "DATE_STRING"}, "hoodie.keygen.timebased.input.dateformat"),
+        *(({}, {**TIMES, "hoodie.table.keygenerator.type": "TIMESTAMP",
+                "hoodie.keygen.timebased.timestamp.type": kind}, "hoodie.keygen.timebased.input.dateformat")
+          for kind in ("DATE_STRING", "MIXED")),
         ({}, {"hoodie.write.complex.keygen.new.encoding": "true"}, "hoodie.write.complex.keygen.new.encoding"),
         ({"ordering_fields": ()}, {"hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING"},
          "hoodie.write.record.merge.mode"),

@@ -1,6 +1,6 @@
 """Logs of the archived timeline, as Hudi's archiver writes them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from lakeindex.commit.services.archive import SCHEMA
 from lakeindex.storage.port import Storage
@@ -14,6 +14,7 @@ def put_log(
     commits: Iterable[str],
     *,
     rolled_back: Sequence[tuple[str, str]] = (),
+    files: Mapping[str, Sequence[str]] | None = None,
     number: int = 1,
     folder: str = ARCHIVE,
 ) -> None:
@@ -23,6 +24,7 @@ def put_log(
         storage: the table's folder.
         commits: times of completed commits.
         rolled_back: (time of the rollback, what it rolled back).
+        files: partition path -> URLs of files that each of them names.
         number: the log's.
         folder: of the archive.
     """
@@ -33,7 +35,10 @@ def put_log(
             "timeTakenInMillis": 1,
             "totalFilesDeleted": 0,
             "commitsRollback": [undone],
-            "partitionMetadata": {},
+            "partitionMetadata": {
+                path: {"partitionPath": path, "successDeleteFiles": list(urls), "failedDeleteFiles": []}
+                for path, urls in (files or {}).items()
+            },
             "instantsRollback": [{"commitTime": undone, "action": "commit"}],
         }
         entries.append(_entry(time, "rollback", {"hoodieRollbackMetadata": metadata}))
