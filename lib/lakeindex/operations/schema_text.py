@@ -69,10 +69,7 @@ _SCHEMA: Final = re.compile(r"\s*(?:create\s|(?:pa|pyarrow)\.schema\(|[\w`\"]+(?
 
 def is_schema_text(text: str) -> bool:
     """Whether a text names columns with their types, and not a file."""
-    return (
-        re.match(r"\s*(?:create\s|(?:pa|pyarrow)\.schema\(|[\w`\"]+(?:\s*:\s*|\s+)[a-z])", text, re.IGNORECASE)
-        is not None
-    )
+    return _SCHEMA.match(text) is not None
 
 
 def schema_from_text(text: str) -> pa.Schema:
