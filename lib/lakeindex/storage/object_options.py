@@ -146,10 +146,10 @@ def with_profile(options: StoreOptions) -> StoreOptions:
     named = options.get("aws_profile") or options.get("profile")
     wanted = named or os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE")
     given = StoreOptions.of(without)
-    ours = {name if name.startswith("aws_") else f"aws_{name}": value for name, value in without.items()}
-    if _said(ours, _OWN_KEYS[:2]):
+    in_full = {name if name.startswith("aws_") else f"aws_{name}": value for name, value in without.items()}
+    if _said(in_full, _OWN_KEYS[:2]):
         return given
-    if not named and _said(ours, _OWN_KEYS, os.environ):
+    if not named and _said(in_full, _OWN_KEYS, os.environ):
         return given
     credentials = _sections("AWS_SHARED_CREDENTIALS_FILE", "credentials")
     config = _sections("AWS_CONFIG_FILE", "config")
