@@ -243,17 +243,22 @@ def parse_pairs(texts: tuple[str, ...]) -> dict[str, str]:
     Raises:
         OptionError: one without ``=``, or one name with two values.
     """
-    pairs: dict[str, str] = {}
     context = click.get_current_context(silent=True)
     short = () if context is None else context.meta.get(_SHORT, ())
-    for text in (*texts, *short):
+    return pairs_of((*texts, *short), "-o", "option")
+
+
+def pairs_of(texts: Iterable[str], flag: str, what: str) -> dict[str, str]:
+    """``KEY=VALUE`` texts of a flag. Raises: OptionError: one without ``=``, or one name with two values."""
+    pairs: dict[str, str] = {}
+    for text in texts:
         key, sign, value = text.partition("=")
         key = key.strip()
         if not sign or not key:
-            raise OptionError(f"-o cannot be {text!r}", culprit=text, hint="write -o KEY=VALUE")
+            raise OptionError(f"{flag} cannot be {text!r}", culprit=text, hint=f"write {flag} KEY=VALUE")
         if pairs.setdefault(key, value) != value:
             raise OptionError(
-                f"option {key} is given twice: {pairs[key]!r} and {value!r}", culprit=key, hint="give one"
+                f"{what} {key} is given twice: {pairs[key]!r} and {value!r}", culprit=key, hint="give one"
             )
     return pairs
 
@@ -261,6 +266,14 @@ def parse_pairs(texts: tuple[str, ...]) -> dict[str, str]:
 def split_names(text: str | None) -> tuple[str, ...]:
     """Names between commas."""
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+def named_only(text: str | None, flag: str) -> tuple[str, ...] | None:
+    """The same of a flag without which all are meant; None if it is not given. Raises: OptionError: it names none."""
+    names = split_names(text)
+    if text is not None and not names:
+        raise OptionError(f"{flag} cannot be {text!r}", culprit=flag, hint="name one at least, or leave it out")
+    return names or None
 
 
 def progress() -> Progress:

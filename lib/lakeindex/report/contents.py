@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 from lakeindex.model import Change, Operation
 from lakeindex.run.summary import RunSummary
 from lakeindex.showing.json_result import SCHEMA_VERSION, JsonResult, TableResult
+from lakeindex.showing.json_values import from_known
 
 STEPS_OF_FATES: Final = {
     **{name: name for name in ("updates", "inserts", "deletes", "moved", "ignored")},
@@ -198,20 +199,20 @@ class RunReport(JsonResult):
         raw: dict[str, Any] = json.loads(text)
         ranges, false, metadata = raw["ranges"], raw["false_positives"], raw.get("metadata")
         if ranges is not None:
-            ranges = RangeMap(**{**ranges, "lines": tuple(RangeLine(**line) for line in ranges["lines"])})
+            lines = tuple(from_known(RangeLine, line) for line in ranges["lines"])
+            ranges = from_known(RangeMap, {**ranges, "lines": lines})
         parsed = {
             "run": RunSummary.from_json(json.dumps(raw["run"])),
-            "funnel": tuple(FunnelStep(**step) for step in raw["funnel"]),
-            "false_positives": None if false is None else FalsePositives(**false),
+            "funnel": tuple(from_known(FunnelStep, step) for step in raw["funnel"]),
+            "false_positives": None if false is None else from_known(FalsePositives, false),
             "ranges": ranges,
-            "sizes": tuple(SizeBin(**one) for one in raw["sizes"]),
-            "slowest": tuple(FileLine(**line) for line in raw["slowest"]),
-            "past": tuple(PastRun(**one) for one in raw["past"]),
+            "sizes": tuple(from_known(SizeBin, one) for one in raw["sizes"]),
+            "slowest": tuple(from_known(FileLine, line) for line in raw["slowest"]),
+            "past": tuple(from_known(PastRun, one) for one in raw["past"]),
             "advice": tuple(raw["advice"]),
-            "metadata": None if metadata is None else MetadataUse(**metadata),
+            "metadata": None if metadata is None else from_known(MetadataUse, metadata),
         }
-        known = {k: v for k, v in raw.items() if k in RunReport.__dataclass_fields__}
-        return RunReport(**{**known, **parsed})
+        return from_known(RunReport, {**raw, **parsed})
 
 
 SMALL_FILE_BYTES: Final = 8 * 2**20

@@ -15,7 +15,7 @@ from typing import Final
 from lakeindex.commit.ledger import counts
 from lakeindex.errors import FencedError, UsageError
 from lakeindex.format.instants import comparable
-from lakeindex.showing.json_values import json_of
+from lakeindex.showing.json_values import from_known, json_of
 from lakeindex.storage.paths import names_of
 from lakeindex.storage.port import Storage
 from lakeindex.timeline import records
@@ -60,7 +60,7 @@ class Feed:
         """What a schema says; None if it says nothing."""
         text = (metadata or {}).get(FEED_KEY)
         try:
-            return None if text is None else Feed(**json.loads(text))
+            return None if text is None else from_known(Feed, json.loads(text))
         except (ValueError, TypeError):
             return None
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from lakeindex.errors import ObjectNotFoundError, OptionError, UsageError, noted
 from lakeindex.pipeline import SUMMARY_FILE, Stage
-from lakeindex.run.spec import RunSpec
+from lakeindex.run.spec import CHOSEN_FOLDER, RunSpec
 from lakeindex.storage import in_parallel, remove_empty_folders
 from lakeindex.storage.paths import absolute
 from lakeindex.storage.port import Listing, ObjectMeta, Storage
@@ -38,7 +38,7 @@ _REPORT: Final = "report.json"
 _HOODIE: Final = ".hoodie"
 _DEPTH: Final = 3
 _LISTINGS: Final = 500
-_PARTS: Final = frozenset({*(str(stage) for stage in Stage), "input", "index"})
+_PARTS: Final = frozenset({*(str(stage) for stage in Stage), "input", "index", CHOSEN_FOLDER})
 """Folders that a run's folder has in it."""
 
 

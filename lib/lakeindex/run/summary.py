@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 
 from lakeindex.errors import InvariantError
 from lakeindex.showing.json_result import SCHEMA_VERSION, JsonResult
+from lakeindex.showing.json_values import from_known
 from lakeindex.tasks.meter import StageCost
 from lakeindex.time_spent import Spent
 
@@ -254,12 +255,14 @@ class RunSummary(JsonResult):
     def from_json(text: str | bytes) -> RunSummary:
         """Inverse of :meth:`to_json`; fields of later versions are left out."""
         raw: dict[str, Any] = json.loads(text)
-        fields = StageSummary.__dataclass_fields__
-        stages = tuple(StageSummary(**{k: v for k, v in s.items() if k in fields}) for s in raw.pop("stages", ()))
-        estimate, notes = raw.pop("estimate", None), tuple(raw.pop("notes", ()))
-        raw["changes"] = tuple(PlannedChange(**one) for one in raw.pop("changes", ()))
-        known = {k: v for k, v in raw.items() if k in RunSummary.__dataclass_fields__}
-        return RunSummary(**known, stages=stages, estimate=Estimate(**estimate) if estimate else None, notes=notes)
+        estimate = raw.get("estimate")
+        parsed = {
+            "stages": tuple(from_known(StageSummary, one) for one in raw.get("stages", ())),
+            "estimate": from_known(Estimate, estimate) if estimate else None,
+            "notes": tuple(raw.get("notes", ())),
+            "changes": tuple(from_known(PlannedChange, one) for one in raw.get("changes", ())),
+        }
+        return from_known(RunSummary, {**raw, **parsed})
 
 
 def costs_of(cost: StageCost, spent: Spent) -> dict[str, int | float]:

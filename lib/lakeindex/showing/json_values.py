@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import fields
 from datetime import date, datetime, time
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+_T = TypeVar("_T")
 _LEAVES: Final = frozenset({str, int, float, bool, type(None)})
 
 
@@ -37,6 +38,11 @@ def json_of(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: json_of(one) for key, one in value.items()}
     return value
+
+
+def from_known(kind: type[_T], raw: Mapping[str, Any]) -> _T:
+    """A dataclass from its fields by name; what a later version has beside them is left out."""
+    return kind(**{name: raw[name] for name in _names(kind) if name in raw})
 
 
 def json_value(value: Any) -> Any:

@@ -192,6 +192,33 @@ def test_options_that_contradict(table: Path, tmp_path: Path):
     _upsert_refused(table, 2, "--batch-id", path, "--batch-id", " ")
 
 
+ALL_IF_LEFT_OUT = [
+    (("maintain", "--steps", ""), "--steps"),
+    (("maintain", "--steps", " , "), "--steps"),
+    (("repair", "--only", "", "--apply"), "--only"),
+    (("cluster", "--sort", "columns", "--columns", ""), "--columns"),
+    (("cluster", "--columns", ","), "--columns"),
+]
+
+
+@pytest.mark.parametrize(("command", "culprit"), ALL_IF_LEFT_OUT)
+def test_names_of_nothing_do_not_mean_all(table: Path, command: tuple[str, ...], culprit: str):
+    """As a script says it whose variable is empty."""
+    _refused(table, 2, culprit, command[0], table, *command[1:])
+
+
+def test_properties_and_memory_that_are_said_in_two_ways(table: Path, tmp_path: Path):
+    properties = table / ".hoodie" / "hoodie.properties"
+    properties.unlink()
+    lost = ("repair", "properties", table, "--key", "id", "--apply")
+    _refused(table, 2, "hoodie.database.name", *lost, "--property", "hoodie.database.name")
+    twice = ("--property", "hoodie.database.name=a", "--property", "hoodie.database.name=b")
+    _refused(table, 2, "hoodie.database.name", *lost, *twice)
+    load = ("import", batch(tmp_path / "b.parquet", [row(1)]), tmp_path / "new", "--key", "id")
+    _refused(table, 2, "lakeindex.memory", *load, "-o", "lakeindex.memory=1g", "--memory", "2g")
+    assert not (tmp_path / "new").exists()
+
+
 # --- tables
 
 

@@ -258,7 +258,10 @@ def test_feeds_of_nothing_and_deletes_of_unknown_keys_count(tmp_path: Path) -> N
     dst.delete(batch_of(FIRST[:1]).select(["id", "day"]))
     since = src.changes().until
     src.delete(batch_of(FIRST[:1]).select(["id", "day"]))
-    done = dst.apply(src.changes(since=since))
+    feed = src.changes(since=since)
+    assert dst.apply(feed, dry_run=True).ignored == 1
+    assert dst.applied_until(src.uri) == since
+    done = dst.apply(feed)
     assert (done.ignored, done.instant) == (1, None)  # it is gone already: nothing to commit, and the feed is applied
     assert dst.applied_until(src.uri) != since
     empty = src.changes(since=dst.applied_until(src.uri))
@@ -277,7 +280,10 @@ def test_every_form_of_a_feed(tmp_path: Path) -> None:
     files = [tmp_path / f"feed.{ending}" for ending in ("arrow", "feather", "ipc", "IPC")]
     for one in files:
         feather.write_feather(feed.to_arrow(), one)
-    named: Sequence[object] = [feed, feed.to_batches(), feed.to_arrow(), path, [str(path)], *files]
+    table = feed.to_arrow()
+    said = {**json.loads(table.schema.metadata[FEED_KEY]), "of_a_later_version": 1}
+    later = table.replace_schema_metadata({FEED_KEY: json.dumps(said)})
+    named: Sequence[object] = [feed, feed.to_batches(), table, path, [str(path)], *files, later]
     assert dst.apply(named[0]).inserts == 3
     for form in named[1:]:
         done = dst.apply(form)

@@ -164,6 +164,24 @@ def test_nothing_is_left_of_a_dropped_run_and_emptied_ones_go(tmp_path: Path):
     assert {path.name for path in runs.iterdir()} == {"_runs", "not-ours", ids[-1]}
 
 
+def test_emptied_folders_of_any_kind_of_run_go(tmp_path: Path):
+    """A sweep that is cut short, or a person, leaves the folders of a run without its files."""
+    table = make_table(tmp_path / "t")
+    runs, keep = tmp_path / "t.lakeindex", {"lakeindex.checkpoint.keep.runs": "100"}
+    rows = batch_of([Row("a", "d", 1, "v"), Row("b", "d", 1, "v"), Row("c", "d", 1, "v")])
+    table.upsert(rows, options=keep)
+    table.update({"v": "'w'"}, where="id = 'a'", options=keep)
+    table.replace_where(rows.slice(1, 1), where="id = 'b'", options=keep)
+    table.delete(where="id = 'c'", options=keep)
+    folders = [path for path in runs.iterdir() if path.name != "_runs"]
+    assert {path.name for one in folders for path in one.iterdir() if path.is_dir()} >= {"chosen", "input"}
+    for file in [path for one in folders for path in one.rglob("*") if path.is_file()]:
+        file.unlink()
+    step = table.maintain(["runs"]).steps[0]
+    assert step.note is None
+    assert {path.name for path in runs.iterdir()} <= {"_runs"}
+
+
 def test_a_run_again_counts_once(tmp_path: Path):
     table = make_table(tmp_path / "t")
     runs = tmp_path / "t.lakeindex"

@@ -113,6 +113,9 @@ def test_two_digit_years_are_not_read() -> None:
     ("pattern", "text", "millis"),
     [
         ("yyyy DDD", "2020 060", 1_582_934_400_000),
+        ("yyyy DDD", "2020 366", 1_609_372_800_000),
+        ("yyyy DDD", "2021 366", None),
+        ("yyyy DDD", "2021 000", None),
         ("EEE, d MMM yyyy kk:mm", "Sat, 29 feb 2020 24:05", 1_582_934_700_000),
         ("yyyy-MM-dd KK:mm a", "2020-02-29 11:00 PM", 1_583_017_200_000),
         ("yyyy-MM-dd hh", "2020-02-29 13", None),

@@ -149,9 +149,7 @@ def import_(  # noqa: PLR0913 - the command's options
     SOURCE: a folder, Hive-style partitioned or not, a file, the folder of a Delta or Iceberg table, a metadata.json, or
     iceberg:CATALOG/NAMESPACE.TABLE. It is only read.
     """
-    pairs = parse_pairs(options)
-    if memory is not None:
-        pairs[MEMORY_OPTION] = memory
+    pairs = parse_pairs(options if memory is None else (*options, f"{MEMORY_OPTION}={memory}"))
     of_table = {key: text for key, text in pairs.items() if key in CREATE_BY_KEY}
     of_load = {key: text for key, text in pairs.items() if key in BY_KEY or key not in of_table}
     from lakeindex.api.creating import import_table

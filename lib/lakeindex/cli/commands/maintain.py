@@ -12,6 +12,7 @@ from lakeindex.cli.shared import (
     complete_instant,
     given_options,
     json_option,
+    named_only,
     pairs_option,
     parse_pairs,
     passed_on,
@@ -19,7 +20,6 @@ from lakeindex.cli.shared import (
     runner_options,
     say,
     say_compared,
-    split_names,
     table_argument,
 )
 from lakeindex.errors import REPAIR_KEYS, InvariantError, OptionError
@@ -96,7 +96,7 @@ def maintain(*, table: str, steps: str | None, as_json: bool, **given: Any) -> N
     """
     from lakeindex.api.table import LakeTable
 
-    say(LakeTable(table).maintain(split_names(steps) or None, **passed_on(**given)), as_json=as_json)
+    say(LakeTable(table).maintain(named_only(steps, "--steps"), **passed_on(**given)), as_json=as_json)
 
 
 @click.command()
@@ -235,7 +235,7 @@ def cluster(*, table: str, where: tuple[str, ...], columns: str | None, as_json:
     """
     from lakeindex.api.table import LakeTable
 
-    done = LakeTable(table).cluster(list(where), columns=split_names(columns) or None, **passed_on(**given))
+    done = LakeTable(table).cluster(list(where), columns=named_only(columns, "--columns"), **passed_on(**given))
     say(done, as_json=as_json)
 
 

@@ -9,6 +9,8 @@ import click
 from lakeindex.cli.shared import (
     checkpoints_option,
     json_option,
+    named_only,
+    pairs_of,
     pairs_option,
     parse_pairs,
     progress,
@@ -75,7 +77,7 @@ def everything(*, table: str, only: str | None, options: tuple[str, ...], as_jso
     parse_options(pairs)
     from lakeindex.api.table import LakeTable
 
-    kinds: Any = split_names(only) or None
+    kinds: Any = named_only(only, "--only")
     say(LakeTable(table).repair(kinds, options=pairs, progress=progress(), **given), as_json=as_json)
 
 
@@ -145,7 +147,7 @@ def properties(
     from lakeindex.api.table import LakeTable
 
     named: Any = {name: split_names(text) or None for name, text in fields.items()}
-    said = dict(one.partition("=")[::2] for one in properties)
+    said = pairs_of(properties, "--property", "property")
     done = LakeTable(table).repair_properties(**named, properties=said, apply=apply, options=parse_pairs(options))
     say(done, as_json=as_json)
 

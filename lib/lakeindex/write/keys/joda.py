@@ -263,6 +263,8 @@ def _local_millis(fields: dict[str, str]) -> int | None:
     days = _days(year, month, day)
     if "D" in fields:
         days = _days(year, 1, 1) + int(fields["D"]) - 1
+        if not _days(year, 1, 1) <= days < _days(year + 1, 1, 1):
+            return None
     hour = _hour_of(fields)
     minute, second = int(fields.get("m", "0")), int(fields.get("s", "0"))
     if hour is None or minute > 59 or second > 59:
