@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from lakeindex.errors import MetadataTableError, TableCorruptError
 from lakeindex.metadata.metadata_records import encode_record
 from lakeindex.metadata.record_index import RecordLocation, location_record
 from lakeindex.metadata_upkeep.index_entries import entries_elsewhere, may_be_wrong, wrong_entries
+from lakeindex.timeline.avro_instants import OWN_SYNC_MARKER, RollbackPlan, format_rollback_plan
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
 from tests.scheduling import some_of
 from tests.told_tables import Shards, edit_record_index
@@ -162,6 +165,38 @@ def test_holes_are_counted_and_mended(tmp_path: Path, version: str, kind: str) -
     log_lost(table, oracle)
     assert table.metadata_verify().record_index["missing"] == 5
     check_refused_then_mended(table, oracle, "log")
+
+
+def services_of_others(table: LakeTable) -> dict[str, tuple[str, bytes]]:
+    """What another writer may be about to take back, by what it is: the action, and the plan."""
+    (other,) = [file for file in table.files() if file.partition == "y"]
+    location = f"file:{table.uri.removeprefix('file://')}/{other.path}"
+    plan = RollbackPlan(instant_time="20200101000000000", action="commit", files={"y": (location,)})
+    return {
+        "a plan that cannot be read": ("rollback", b""),
+        "no file": ("rollback", foreign(format_rollback_plan(replace(plan, files={})))),
+        "a file of another file group": ("rollback", foreign(format_rollback_plan(plan))),
+    }
+
+
+def foreign(plan: bytes) -> bytes:
+    return plan.replace(OWN_SYNC_MARKER, b"somebody-elses-1")
+
+
+@pytest.mark.parametrize("version", some_of(["6", "9"], {"6"}.__contains__, pytest.mark.slow))
+def test_what_others_take_back_makes_no_hole_elsewhere(tmp_path: Path, version: str) -> None:
+    """A rollback that another writer has begun may stand there for hours, and the key that has no entry is stored."""
+    right, _ = table_of(tmp_path, version, "RECORD_INDEX")
+    edit_record_index(right, a_key_missing)
+    now = f"{datetime.now(UTC):%Y%m%d%H%M%S}000"
+    for what, (action, plan) in services_of_others(right).items():
+        table = copied(right, tmp_path / what.replace(" ", "-"))
+        timeline = Path(table.uri, ".hoodie", "timeline" if version == "9" else "")
+        (timeline / f"{now}.{action}.requested").write_bytes(plan)
+        (timeline / f"{now}.{action}.inflight").write_bytes(b"")
+        with pytest.raises(MetadataTableError, match="1 missing entries"):
+            table.upsert(batch_of(BATCH))
+        assert len(table.scan(columns=["id"]).to_arrow()) == len(STORED), what
 
 
 @pytest.mark.parametrize("version", ["6", "9"])

@@ -19,7 +19,7 @@ from typing import Final
 import pyarrow as pa
 
 from lakeindex.errors import IndexChangedError, MetadataTableError, ObjectNotFoundError, OptionError, TableCorruptError
-from lakeindex.format.instants import RESTORE, ROLLBACK
+from lakeindex.format.instants import REPLACE_COMMIT
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.index.locations.store_context import NOTHING_COMPLETED, LogView
 from lakeindex.index.locations.stored_index import Found, StoredIndex
@@ -182,6 +182,16 @@ def opened_metadata_store(uri: str, config: WriteConfig, index: StoredIndex) -> 
     return metadata_store(table, table.load_timeline(), index)
 
 
+def _are_taken_back(storage: Storage, timeline: Timeline, wrong: Iterable[WrongEntry]) -> bool:
+    """Whether all that is wrong is of file groups with files that somebody is about to take away."""
+    plans = [one.plan for one in timeline.pending_rollbacks(storage)]
+    if any(plan.action == REPLACE_COMMIT for plan in plans):  # what it replaced is there again, and no plan names that
+        return True
+    files = ((partition, place) for plan in plans for partition, places in plan.files.items() for place in places)
+    groups = {(partition, place.rpartition("/")[2].partition("_")[0]) for partition, place in files}
+    return all(one.said in groups or one.stored in groups for one in wrong)
+
+
 class MetadataSession(IndexSession):
     """The index of one run, in the metadata table."""
 
@@ -215,7 +225,7 @@ class MetadataSession(IndexSession):
                 return
             now = table.load_timeline()
             if frozenset(now.files) == frozenset(listed.timeline.files):
-                if not any(one.action in (ROLLBACK, RESTORE) for one in now.pending):
+                if not _are_taken_back(table.storage, now, wrong):
                     raise refusal(table.name, wrong, view.table.folder(RECORD_INDEX))
                 return
             listed = table.snapshot(timeline=now)
