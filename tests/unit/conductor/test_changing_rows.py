@@ -29,7 +29,7 @@ from lakeindex.predicates.predicate import predicate_of
 from lakeindex.run.summary import RunSummary
 from lakeindex.storage.memory import Call
 from lakeindex.tasks.local_runner import LocalRunner
-from tests.builders import Oracle, Row, batch_of, content_of, make_table
+from tests.builders import SCHEMA, Oracle, Row, batch_of, content_of, make_table
 from tests.golden import made_once
 from tests.meanwhile import OVERTAKES, SMALL, MemoryTable, begins_to_write, writes_data
 from tests.unit.operations.test_rescaling import put_pending
@@ -170,6 +170,16 @@ def test_what_cannot_be_set_is_refused_by_name(tmp_path: Path, values: dict[str,
         table.update(values, where="true")
     assert content_of(table) == oracle.content()
     assert table.upsert(batch_of(FIRST)).updates == 24, "nothing was left behind"
+
+
+@pytest.mark.parametrize("value", ["null", "case when id = 'a' then null else 'x' end"])
+def test_an_update_stores_no_null_where_none_may_be(tmp_path: Path, value: str) -> None:
+    """Neither in all rows nor in one of them."""
+    table = make_table(tmp_path / "t", schema=pa.schema([*SCHEMA, pa.field("must", pa.string(), nullable=False)]))
+    table.upsert(batch_of([Row("a", "x", 1, "1"), Row("b", "x", 1, "1")]).append_column("must", pa.array(["m", "m"])))
+    with pytest.raises(SchemaMismatchError, match="the update cannot be stored: column 'must' must not be null"):
+        table.update({"must": value}, where="true")
+    assert table.scan(columns=["must"]).to_arrow().column(0).to_pylist() == ["m", "m"]
 
 
 def test_the_ordering_field_is_set_where_it_decides_nothing(tmp_path: Path) -> None:

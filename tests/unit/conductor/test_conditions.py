@@ -14,6 +14,7 @@ from lakeindex.api.table import LakeTable
 from lakeindex.conductor.upsert import run_stage
 from lakeindex.errors import LakeIndexError, OptionError, UsageError
 from lakeindex.model import IndexType, Operation
+from lakeindex.options.option import CONDITION_OPTIONS
 from lakeindex.pipeline import stages_for
 from lakeindex.run.spec import RunSpec
 from lakeindex.run.summary import RunSummary
@@ -197,8 +198,20 @@ def test_other_operations_have_no_conditions(table: LakeTable):
     options = {"lakeindex.update.if": "new.ts > old.ts"}
     with pytest.raises(OptionError, match="no meaning with INSERT"):
         table.insert(batch_of([Row("n", "x", 6, "new")]), options=options)
+    rows = batch_of([Row("a", "x", 6, "new")])
+    for name in ("bulk_insert", "insert_overwrite", "insert_overwrite_table"):
+        with pytest.raises(OptionError, match=f"no meaning with {name.upper()}"):
+            getattr(table, name)(rows, options=options)
     with pytest.raises(OptionError, match="no meaning with DELETE"):
-        table.delete(batch_of([Row("a", "x", 6, "new")]), options=options)
+        table.delete(rows, options=options)
+    for condition in CONDITION_OPTIONS.values():
+        holds = {condition: "new.ts > 0"}
+        with pytest.raises(OptionError, match="no meaning with update"):
+            table.update({"v": "'w'"}, where="true", options=holds)
+        with pytest.raises(OptionError, match="no meaning with delete"):
+            table.delete(where="id = 'a'", options=holds)
+        with pytest.raises(OptionError, match="no meaning with replace"):
+            table.replace_where(rows, where="id = 'a'", options=holds)
     with pytest.raises(OptionError, match="give one of the two"):
         table.upsert(batch_of([Row("a", "x", 6, "new")]), update_if="FALSE", options=options)
 

@@ -225,6 +225,10 @@ def test_a_key_that_is_twice_in_a_bulk_insert_is_refused(tmp_path: Path, index: 
     for batch in (rows, rows[::-1]):
         with pytest.raises(InputError, match="record key 'k00001' is in 2 rows"):
             table.bulk_insert(batch_of(batch))
+    for number, some in enumerate([rows[:1], [*rows[1:], rows[-1]]]):
+        pq.write_table(batch_of(some), tmp_path / f"{number}.parquet")
+    with pytest.raises(InputError, match="record key 'k00001' is in "):
+        table.bulk_insert([str(tmp_path / f"{number}.parquet") for number in range(2)])
     across = [Row("a", "x", 1, "1"), Row("a", "y", 1, "1")]
     if index == "BLOOM":
         assert table.bulk_insert(batch_of(across)).inserts == 2

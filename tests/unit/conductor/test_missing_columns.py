@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import SchemaMismatchError
-from tests.builders import Row, batch_of, make_table
+from tests.builders import SCHEMA, Row, batch_of, make_table
 from tests.golden import made_once
 
 FIRST = [Row("a", "x", 1, "1"), Row("b", "y", 1, "2")]
@@ -63,6 +66,34 @@ def test_columns_that_decide_are_needed_and_no_option_is_advised(tmp_path: Path)
         assert f"every row needs '{name}'" in str(error.hint), (name, given)
         assert NULL not in str(error.hint)
         assert "partial" not in str(error.hint)
+
+
+MARKED = {
+    "arrow": lambda folder, rows: rows,
+    "parquet": lambda folder, rows: pq.write_table(rows, folder / "b.parquet") or str(folder / "b.parquet"),
+    "json": lambda folder, rows: write_lines(folder / "b.jsonl", rows),
+    "csv": lambda folder, rows: pyarrow.csv.write_csv(rows, folder / "b.csv") or str(folder / "b.csv"),
+}
+
+
+def write_lines(path: Path, rows: pa.Table) -> str:
+    lines = [{name: one for name, one in row.items() if one is not None} for row in rows.to_pylist()]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return str(path)
+
+
+@pytest.mark.parametrize("form", MARKED)
+def test_a_marked_delete_needs_no_value_where_no_null_may_be(tmp_path: Path, form: str) -> None:
+    """A row beside it that is not marked needs one."""
+    columns = pa.schema([*SCHEMA, pa.field("must", pa.string(), nullable=False)])
+    table = make_table(tmp_path / "t", schema=columns)
+    table.upsert(batch_of(FIRST).append_column("must", pa.array(["m", "m"])))
+    batch = batch_of([Row("a", "x", 2, None, deleted=True), Row("c", "y", 2, "3")])
+    batch = batch.append_column("must", pa.array([None, None], pa.string()))
+    given = MARKED[form](tmp_path, batch)
+    done = table.upsert(given, max_quarantined=1)
+    assert done.fates == {"quarantined": 1, "deletes": 1}
+    assert table.scan(columns=["id"]).to_arrow().column(0).to_pylist() == ["b"]
 
 
 def test_where_no_row_is_updated_columns_become_null(tmp_path: Path) -> None:

@@ -90,6 +90,13 @@ def test_new_rows_that_lack_what_must_not_be_null_are_bad_rows(tmp_path: Path):
     batch = few(["k01", "new"], 3, must=[None, "n"])
     assert table.upsert(batch, partial=True, nulls="keep").fates == {"inserts": 1, "updates": 1}
     assert rows_of(table, "must", "c01")["new"] == ("n", None)
+    lacking = few(["k01", "fresh"], 3, must=pa.array([None, None], pa.string()))
+    with pytest.raises(QuarantineExceededError, match="'fresh' for example: column 'must' must not be null"):
+        table.upsert(lacking, partial=True, nulls="keep")
+    assert table.upsert(lacking, partial=True, nulls="keep", max_quarantined=1).fates == {
+        "quarantined": 1,
+        "updates": 1,
+    }
     with pytest.raises(QuarantineExceededError, match="'must' must not be null"):
         table.upsert(few(["k01"], 4, must=pa.array([None], pa.string())), partial=True)
 

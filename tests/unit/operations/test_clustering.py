@@ -266,6 +266,7 @@ def test_small_files_partitions_and_bytes_are_chosen(tmp_path: Path) -> None:
     for given, match in [
         ({"sort": "columns"}, "needs columns"),
         ({"sort": "key", "columns": ["v"]}, "has no columns"),
+        ({"sort": "none", "columns": ["v"]}, "has no columns"),
         ({"sort": "zorder", "columns": ["v", "none"]}, "no column 'none'"),
         ({"sort": "up"}, "cannot be sorted by 'up'"),
         ({"instant": "20200101000000000"}, "no clustering scheduled"),

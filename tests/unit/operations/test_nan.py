@@ -26,9 +26,15 @@ SCHEMA = pa.schema(
         ("f", pa.float32()),
         ("in", pa.struct([("a", pa.string()), ("d", pa.list_(pa.float64()))])),
         ("m", pa.map_(pa.string(), pa.float32())),
+        (
+            "deep",
+            pa.struct(
+                [("m", pa.map_(pa.string(), pa.int64())), ("s", pa.struct([("a", pa.string())])), ("d", pa.float64())]
+            ),
+        ),
     ]
 )
-FLOATS = ["x", "f", "in.d.list.element", "m.key_value.value"]
+FLOATS = ["x", "f", "in.d.list.element", "m.key_value.value", "deep.d"]
 OPTIONS = {"lakeindex.parquet.row.group.rows": "10"}
 
 
@@ -45,6 +51,7 @@ def batch(numbers: range, nan: int | None, ts: int = 1) -> pa.Table:
         [value(n) for n in numbers],
         [{"a": f"a{n}", "d": [0.5, value(n)]} if n % 5 else None for n in numbers],
         [[("k", value(n))] for n in numbers],
+        [{"m": [("k", n)], "s": {"a": f"a{n}"}, "d": value(n)} for n in numbers],
     ]
     return pa.table(columns, schema=SCHEMA)
 

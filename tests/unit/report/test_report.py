@@ -113,6 +113,21 @@ def test_what_a_later_version_says_more_is_left_out(tmp_path: Path):
     assert RunSummary.from_json(json.dumps(of_a_later_version(json.loads(planned.to_json())))) == planned
 
 
+def test_a_run_is_named_by_its_id_or_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A path of one part is a folder below the one that the caller is in."""
+    table = lakeindex.open_table(new_table(tmp_path))
+    run = table.upsert(rows(0, 5, 1))
+    table.upsert(rows(5, 5, 1))
+    folder = run_folder(tmp_path / "t", run)
+    named = [run, run.run_id, str(folder), folder]
+    assert {table.report(one).run.run_id for one in named} == {run.run_id}
+    elsewhere = folder.rename(tmp_path / "kept")
+    monkeypatch.chdir(tmp_path)
+    assert table.report(Path("kept")).run.run_id == table.report(elsewhere).run.run_id == run.run_id
+    with pytest.raises(UsageError):
+        table.report("kept")
+
+
 def test_an_empty_batch_and_one_done_before(tmp_path: Path):
     table = new_table(tmp_path)
     _, empty = upserted(table, rows(0, 0, 1))

@@ -42,7 +42,7 @@ SCHEMA = pa.schema(
         pa.field("b", pa.string()),
         pa.field("day", pa.string()),
         pa.field("ts", pa.int64()),
-        pa.field("price", pa.decimal128(15, 2)),
+        pa.field("price", pa.decimal128(15, 2), nullable=False),
         pa.field("at", pa.timestamp("us", "UTC")),
         pa.field("kind", pa.string()),
         pa.field("size", pa.float64()),
@@ -81,14 +81,17 @@ def rows_with(seed: int, count: int, keys: int, *, has_bad: bool) -> pa.Table:
     """Rows in no order; keys repeat if there are few of them."""
     random = np.random.default_rng(seed)
     numbers = random.integers(0, keys, count)
-    bad = random.random(count) < (0.1 if has_bad else 0.0)
+    bad, lacking = (random.random(count) < (0.1 if has_bad else 0.0) for _ in range(2))
+    prices = [Decimal(int(n)) / 100 for n in random.integers(-(10**6), 10**6, count)]
     return pa.table(
         [
             pa.array([int(n) for n in numbers], pa.int64()),
             pa.array([None if is_bad else f"k{n % 7}" for n, is_bad in zip(numbers, bad, strict=True)], pa.string()),
             pa.array([f"2026-0{1 + n % 3}-01" for n in numbers], pa.string()),
             pa.array(random.integers(0, 4, count), pa.int64()),
-            pa.array([Decimal(int(n)) / 100 for n in random.integers(-(10**6), 10**6, count)], pa.decimal128(15, 2)),
+            pa.array(
+                [None if is_bad else one for one, is_bad in zip(prices, lacking, strict=True)], pa.decimal128(15, 2)
+            ),
             pa.array([dt.datetime(2026, 1, 1 + int(n), tzinfo=dt.UTC) for n in random.integers(0, 28, count)]),
             pa.array([("red", "green", None)[n] for n in random.integers(0, 3, count)], pa.string()),
             pa.array([float("nan") if n == 0 else float(n) for n in random.integers(0, 50, count)], pa.float64()),
@@ -101,8 +104,10 @@ def rows_with(seed: int, count: int, keys: int, *, has_bad: bool) -> pa.Table:
     )
 
 
-def in_files(folder: Path, rows: pa.Table, files: int, group: int, *, codes: bool) -> list[str]:
-    """The rows in several Parquet files of small row groups; ``codes``: a text column of the first is a dictionary."""
+def in_files(folder: Path, rows: pa.Table, files: int, group: int, *, codes: bool, tells: bool) -> list[str]:
+    """The rows in several Parquet files of small row groups; ``codes``: a text column of the first is a dictionary;
+    ``tells``: their footers have statistics.
+    """
     paths = []
     step = max(-(-rows.num_rows // files), 1)
     for start in range(0, rows.num_rows, step):
@@ -110,7 +115,9 @@ def in_files(folder: Path, rows: pa.Table, files: int, group: int, *, codes: boo
         if codes and not start:
             some = some.set_column(6, "kind", some.column("kind").dictionary_encode())
         paths.append(str(folder / f"{start:05d}.parquet"))
-        pq.write_table(some, paths[-1], row_group_size=group, use_dictionary=bool(start % 2) or codes)
+        pq.write_table(
+            some, paths[-1], row_group_size=group, use_dictionary=bool(start % 2) or codes, write_statistics=tells
+        )
     return paths
 
 
@@ -127,6 +134,7 @@ TABLES: dict[str, dict[str, Any]] = {
         "partition": "day", "index": "SIMPLE", "properties": {"hoodie.populate.meta.fields": "false"},
     },
     "no ordering": {"partition": "day", "ordering": None},
+    "two ordering fields": {"partition": "day", "ordering": ["ts", "size"], "table_version": 9},
 }  # fmt: skip
 
 
@@ -166,9 +174,13 @@ def stored(table: LakeTable) -> list[tuple[str, list[dict[str, Any]], list[int]]
     has_bad=st.booleans(),
     codes=st.booleans(),
     batch_id=st.sampled_from([None, "b"]),
+    tells=st.booleans(),
+    is_flat=st.booleans(),
 )
-@example("plain", "upsert", 1, 90, 10**6, 2, 9, None, False, False, None)
-@example("several keys", "bulk_insert", 2, 90, 10**6, 3, 7, 11, True, True, None)
+@example("plain", "upsert", 1, 90, 10**6, 2, 9, None, False, False, None, True, False)
+@example("plain", "upsert", 1, 90, 10**6, 2, 9, None, True, False, None, False, True)
+@example("several keys", "bulk_insert", 2, 90, 10**6, 3, 7, 11, True, True, None, True, False)
+@example("two ordering fields", "upsert", 3, 90, 20, 2, 9, None, False, False, None, True, True)
 def test_files_are_those_that_copied_rows_make(  # noqa: PLR0917 - what is drawn
     tmp_path_factory: pytest.TempPathFactory,
     kind: str,
@@ -182,14 +194,18 @@ def test_files_are_those_that_copied_rows_make(  # noqa: PLR0917 - what is drawn
     has_bad: bool,
     codes: bool,
     batch_id: str | None,
+    tells: bool,
+    is_flat: bool,
 ) -> None:
-    folder = tmp_path_factory.mktemp("x")
-    batch = in_files(folder, rows_with(seed, count, keys, has_bad=has_bad), files, group, codes=codes)
+    """Of rows without a nested column none but those of the key are read first, if the footers tell the others."""
+    folder, rows = tmp_path_factory.mktemp("x"), rows_with(seed, count, keys, has_bad=has_bad)
+    columns = pa.schema([field for field in SCHEMA if field.name != "parts" or not is_flat])
+    batch = in_files(folder, rows.select(columns.names), files, group, codes=codes, tells=tells)
     options = {"lakeindex.parquet.row.group.rows": "5"}
     said: list[Any] = []
     for name in ("addressed", "copied"):
         table = lakeindex.create_table(
-            str(folder / name / "t"), SCHEMA, **{"key": "a", "ordering": "ts", **TABLES[kind]}
+            str(folder / name / "t"), columns, **{"key": "a", "ordering": "ts", **TABLES[kind]}
         )
         with copied() if name == "copied" else at_once(wave):
             try:
@@ -330,6 +346,22 @@ def test_a_killed_run_is_gone_on_with(table: LakeTable, tmp_path: Path, title: s
 
 
 @pytest.mark.parametrize("index", ["BLOOM", "GLOBAL_SIMPLE", "BUCKET"])
+def test_rows_that_another_writer_has_put_in_meanwhile_stay(tmp_path: Path, index: str):
+    """None of their keys is one of the batch's, whose rows are put into the same files."""
+    buckets = {"hoodie__bucket__index__num__buckets": "1"} if index == "BUCKET" else {}
+    table = make_table(tmp_path / "t", hoodie__index__type=index, **buckets)
+    path = batch_at(tmp_path / "in.parquet")
+    runner = Meanwhile(
+        "combine duplicates", lambda: table.upsert(batch_of([Row("z", "d0", 1, "old")]), options=OVERTAKES) and None
+    )
+    summary = run_batch(spec_of(table, path), runner)
+    assert runner.done
+    assert values(table) == {f"k{n:03d}": "right" for n in range(40)} | {"z": "old"}
+    assert (summary.inserts, summary.files_rewritten) == (40, 1)
+    assert table.check().violations == ()
+
+
+@pytest.mark.parametrize("index", ["BLOOM", "GLOBAL_SIMPLE", "BUCKET"])
 def test_rows_that_another_writer_has_put_in_meanwhile_are_updated(tmp_path: Path, index: str):
     """The batch was staged for a table without rows: its rows are then taken one file at a time."""
     table = make_table(tmp_path / "t", hoodie__index__type=index)
@@ -386,7 +418,7 @@ def spilled_objects(monkeypatch: pytest.MonkeyPatch, limit: int) -> Iterator[lis
 )
 def test_rows_of_several_waves_are_read_once_and_spilled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int):
     """In pieces of one column, of several, and of several row groups; columns that one file lacks or has in codes."""
-    batch = in_files(tmp_path, rows_with(7, 400, 300, has_bad=False), 3, 50, codes=True)
+    batch = in_files(tmp_path, rows_with(7, 400, 300, has_bad=False), 3, 50, codes=True, tells=True)
     pq.write_table(pq.read_table(batch[1]).drop_columns(["size"]), batch[1], row_group_size=40, use_dictionary=["kind"])
     options = {"lakeindex.parquet.row.group.rows": "10", "hoodie.write.set.null.for.missing.columns": "true"}
     made, counts = [], []

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import lakeindex
+from lakeindex.conductor.open_for_write import open_for_write
+from lakeindex.conductor.upsert import run_stage_input
 from lakeindex.errors import InputError
+from lakeindex.model import Operation
+from lakeindex.run.chunks import chunk_columns, chunks_of
+from lakeindex.run.spec import RunSpec, run_folder
+from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, make_table, rows_of
 from tests.meanwhile import Meanwhile
 
@@ -51,6 +59,73 @@ def batch(tmp_path: Path) -> Path:
 def settle(path: Path) -> None:
     """Let the file be an old one."""
     os.utime(path, ns=(1_700_000_000 * 10**9,) * 2)
+
+
+WITH_OPTIONS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
+    "lakeindex.csv.null": ({}, {"lakeindex.csv.null": "NA"}),
+    "lakeindex.csv.quote": ({}, {"lakeindex.csv.quote": "none"}),
+    "lakeindex.csv.header": ({}, {"lakeindex.csv.header": "false"}),
+    "lakeindex.csv.delimiter": ({"lakeindex.csv.delimiter": "|"}, {}),
+    "lakeindex.partial.update": ({"lakeindex.partial.update": "keep"}, {"lakeindex.partial.update": "overwrite"}),
+    "lakeindex.chunk.rows": ({}, {"lakeindex.chunk.rows": "1"}),
+    "lakeindex.input.format": ({}, {"lakeindex.input.format": "csv"}),
+}
+TEXT = 'id,day,ts,v\nid,day,1,NA\nk,d,1,"w"\nk,d,2,\n'
+
+
+def staged(table: lakeindex.LakeTable, batch: Path, run: str, options: dict[str, str], **more: Any) -> tuple[Any, ...]:
+    """What stage 1 makes of a batch as a whole run does, which does not go on."""
+    spec = RunSpec(
+        table.uri,
+        f"{table.uri}.runs",
+        run,
+        run,
+        Operation.UPSERT,
+        (str(batch),),
+        tuple(sorted(options.items())),
+        9,
+        **more,
+    )
+    facts = open_for_write(table.uri, spec.config).facts
+    manifest = run_stage_input(spec, facts, LocalRunner(1)).manifest
+    chunks = chunks_of(run_folder(spec), manifest)
+    found = [chunk_columns(run_folder(spec), chunk, None).to_pylist() for chunk in chunks]
+    return manifest.counters["quarantined"], found, manifest.facts["input_digest"]
+
+
+@pytest.mark.parametrize("first", WITH_OPTIONS)
+def test_a_run_that_is_told_otherwise_reads_its_batch_anew(
+    table: lakeindex.LakeTable, tmp_path: Path, first: str
+) -> None:
+    one, other = WITH_OPTIONS[first]
+    text = TEXT.replace(",", "|") if "|" in one.values() else TEXT
+    path = tmp_path / "b.csv"
+    path.write_text(text if first != "lakeindex.csv.delimiter" else f"id,day,ts,v\n{text}")
+    with suppress(InputError):
+        staged(table, path, "r", one)
+    try:
+        again: object = staged(table, path, "r", other)
+    except InputError as error:
+        again = str(error)
+    try:
+        anew: object = staged(table, path, "anew", other)
+    except InputError as error:
+        anew = str(error)
+    assert again == anew
+
+
+def test_the_same_bytes_with_other_constants_are_another_batch(table: lakeindex.LakeTable, tmp_path: Path) -> None:
+    """Constants are what an import takes from the names of folders."""
+    path = tmp_path / "b.csv"
+    path.write_text("id,ts,v\nk,1,w\n")
+
+    def made(run: str, day: str) -> tuple[Any, ...]:
+        return staged(table, path, run, {}, constants={str(path): (("day", day),)})
+
+    first, again, anew = made("r", "x"), made("r", "y"), made("anew", "y")
+    assert again == anew
+    assert [row["_li_partition"] for rows in again[1] for row in rows] == ["y"]
+    assert first[2] != again[2]
 
 
 @pytest.mark.parametrize("is_late", [False, True])
