@@ -42,7 +42,8 @@ def json_of(value: Any) -> Any:
 
 def from_known(kind: type[_T], raw: Mapping[str, Any]) -> _T:
     """A dataclass from its fields by name; what a later version has beside them is left out."""
-    return kind(**{name: raw[name] for name in _names(kind) if name in raw})
+    named: Any = kind
+    return kind(**{name: raw[name] for name in _names(named) if name in raw})
 
 
 def json_value(value: Any) -> Any:

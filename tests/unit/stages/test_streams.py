@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lakeindex.api.given_rows import RowStream, rows_in
@@ -227,6 +227,8 @@ def test_a_run_that_streams_is_within_its_memory(tmp_path: Path) -> None:
     cut=st.lists(st.integers(1, 5000), min_size=1, max_size=8),
     width=st.sampled_from([1, 300, 9_000]),
 )
+@example(count=20_000, cut=[1], width=9_000)
+@example(count=20_000, cut=[11, 2], width=300)
 def test_blocks_are_of_the_rows_and_not_of_how_they_came(count: int, cut: list[int], width: int) -> None:
     total = min(count, 9 * MIB // width)
     numbers = pa.array(range(total), pa.int64())
