@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeindex.storage.port import Storage
 
@@ -18,6 +19,7 @@ PIECE_BYTES: Final = 64 * 1024 * 1024
 BLOCK_ROWS: Final = 8_192
 BLOCK_BYTES: Final = 4 * 1024 * 1024
 _UNIT_ROWS: Final = 16
+_OFFSET: Final = 4
 
 
 def write_pieces(
@@ -54,10 +56,12 @@ def in_blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         start = 0
         while start < batch.num_rows:
             part = batch.slice(start, BLOCK_ROWS - rows)
-            if size + part.nbytes > BLOCK_BYTES:
+            more = _size(part)
+            if size + more >= BLOCK_BYTES:
                 part = part.slice(0, _rows_up_to(part, BLOCK_BYTES - size, rows))
+                more = _size(part)
             held.append(part)
-            start, rows, size = start + part.num_rows, rows + part.num_rows, size + part.nbytes
+            start, rows, size = start + part.num_rows, rows + part.num_rows, size + more
             if rows == BLOCK_ROWS or (size >= BLOCK_BYTES and rows % _UNIT_ROWS == 0):
                 yield _joined(held)
                 held, rows, size = [], 0, 0
@@ -68,11 +72,51 @@ def in_blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _rows_up_to(part: pa.RecordBatch, limit: int, rows_before: int) -> int:
     """Rows up to the first unit of the block at whose end there are ``limit`` bytes."""
     end = size = 0
-    while end < part.num_rows and size < limit:
+    while end < part.num_rows:
         step = _UNIT_ROWS - (rows_before + end) % _UNIT_ROWS
-        size += part.slice(end, step).nbytes
+        size += _size(part.slice(end, step))
         end = min(end + step, part.num_rows)
+        if size >= limit:
+            break
     return end
+
+
+def _size(rows: pa.RecordBatch) -> int:
+    """Bytes of rows, which are those of their parts together: Arrow counts an offset and a bit more in each part."""
+    return sum(map(_size_of_array, rows.columns))
+
+
+def _size_of_array(given: pa.Array) -> int:
+    values = _plain(given)
+    kind, count = values.type, len(values)
+    if pa.types.is_struct(kind):
+        return count + sum(map(_size_of_array, values.flatten()))
+    if pa.types.is_map(kind):
+        first = values.offsets[0].as_py()
+        entries = values.offsets[-1].as_py() - first
+        return _OFFSET * count + sum(_size_of_array(one.slice(first, entries)) for one in (values.keys, values.items))
+    if pa.types.is_nested(kind) and hasattr(values, "flatten"):
+        return _OFFSET * count + _size_of_array(values.flatten())
+    if pa.types.is_null(kind) or pa.types.is_union(kind):  # no table has a union, which is said later
+        return count
+    try:
+        return max(kind.bit_width // 8, 1) * count
+    except ValueError:  # its values have no one width
+        return _OFFSET * count + (pc.sum(pc.binary_length(values)).as_py() or 0)
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """The same values in the form whose size is known."""
+    kind = values.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain(values.storage)
+    if pa.types.is_dictionary(kind):
+        return _plain(values.dictionary_decode())
+    if pa.types.is_run_end_encoded(kind):
+        return _plain(pc.run_end_decode(values))
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return values.cast(pa.large_binary())
+    return values
 
 
 def _joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -246,6 +248,58 @@ def test_blocks_are_of_the_rows_and_not_of_how_they_came(count: int, cut: list[i
     assert all(0 < one.num_rows <= row_pieces.BLOCK_ROWS for one in blocks)
     limit = row_pieces.BLOCK_BYTES + 16 * (width + 64)
     assert all(one.nbytes <= limit for one in blocks)
+
+
+KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "text": (pa.string(), ["", "abc", None, "long" * 9]),
+    "large text": (pa.large_string(), ["a", None, "bc" * 30]),
+    "text view": (pa.string_view(), ["a", None, "beyond twelve bytes"]),
+    "bytes": (pa.binary(), [b"", b"ab" * 20, None]),
+    "bytes view": (pa.binary_view(), [None, b"ab" * 20]),
+    "fixed": (pa.binary(16), [b"a" * 16, None]),
+    "uuid": (pa.uuid(), [b"a" * 16, None]),
+    "truth": (pa.bool_(), [True, None, False]),
+    "none": (pa.null(), [None]),
+    "decimal": (pa.decimal128(20, 2), [Decimal("1.25"), None]),
+    "time": (pa.timestamp("us", "UTC"), [datetime(2026, 1, 2, tzinfo=UTC), None]),
+    "list": (pa.list_(pa.string()), [["a", "bc"], None, [], ["d" * 30]]),
+    "large list": (pa.large_list(pa.int64()), [[1, 2, 3], None, []]),
+    "list view": (pa.list_view(pa.int64()), [[1, 2, 3], None, []]),
+    "vector": (pa.list_(pa.float32(), 3), [[0.5, 1.0, 2.0], None]),
+    "struct": (
+        pa.struct([("a", pa.string()), ("b", pa.list_(pa.int8()))]),
+        [{"a": "x" * 9, "b": [1]}, None, {"a": None, "b": []}],
+    ),
+    "map": (pa.map_(pa.string(), pa.struct([("n", pa.int32())])), [[("k", {"n": 1}), ("l", None)], None, []]),
+    "dictionary": (pa.dictionary(pa.int32(), pa.string()), ["red", "green", None]),
+    "dictionaries": (pa.list_(pa.dictionary(pa.int8(), pa.string())), [["red", "green"], None]),
+}
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "all"])
+def test_blocks_of_rows_of_any_kind_are_of_the_rows(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setattr(row_pieces, "BLOCK_BYTES", 3_000)
+    monkeypatch.setattr(row_pieces, "BLOCK_ROWS", 1_024)
+    columns = {}
+    for name, (of, some) in KINDS.items() if kind == "all" else [(kind, KINDS[kind])]:
+        columns[name] = pa.array([some[(n // 3) % len(some)] for n in range(3_000)], of)
+    rows = pa.table(columns)
+    blocks = {
+        cut: list(row_pieces.in_blocks(iter(rows.to_batches(max_chunksize=cut)))) for cut in (1, 5, 16, 37, 3_000)
+    }
+    lengths = {cut: [one.num_rows for one in found] for cut, found in blocks.items()}
+    assert lengths == dict.fromkeys(blocks, lengths[3_000])
+    assert {len(found) > 3 for found in blocks.values()} == {kind not in ("none", "truth")}
+    for found in blocks.values():
+        assert pa.Table.from_batches(found).to_pylist() == rows.to_pylist()
+
+
+@pytest.mark.parametrize("width", [600, 9_000])
+def test_wide_rows_that_come_one_by_one_are_the_batch_that_they_are_in_one(tmp_path: Path, width: int) -> None:
+    table = make_table(tmp_path / "t")
+    rows = batch_of([Row(f"k{n}", "x", 1, f"{n:05d}" + "v" * width) for n in range(6 * MIB // width)])
+    assert table.upsert(iter(rows.to_batches(max_chunksize=1)), batch_id="b").inserts == rows.num_rows
+    assert table.upsert(rows.to_reader(), batch_id="b").noop
 
 
 def test_the_same_stream_is_the_same_batch(tmp_path: Path) -> None:
