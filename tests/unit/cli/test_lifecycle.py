@@ -202,3 +202,24 @@ def test_the_options_are_listed():
     assert all(option.key in lakeindex("options", "--create").stdout for option in CREATE_OPTIONS)
     for flags in ((), ("--create",)):
         validate("options", lakeindex("options", "--json", *flags).json)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["delimiter=;"], "id;v\n1;a,b\n2;NA\n"),
+        (["delimiter=;", "null=NA"], "id;v\n1;a,b\n2;NA\n"),
+        (["quote=none"], 'id,v\n1,"a\n2,NA\n'),
+    ],
+)
+def test_an_import_is_told_once_how_its_files_are_written(tmp_path: Path, options: list[str], text: str):
+    """Their columns are read with it, and their rows."""
+    (tmp_path / "a.csv").write_text(text)
+    given = [part for option in options for part in ("-o", f"lakeindex.csv.{option}")]
+    answer = lakeindex("import", tmp_path / "a.csv", tmp_path / "t", "--key", "id", *given, "--json")
+    assert answer.exit_code == 0, answer.output
+    first, second = ('"a' if options == ["quote=none"] else "a,b"), (None if "null=NA" in options else "NA")
+    read = lakeindex("read", tmp_path / "t", "--columns", "id,v", "--out", tmp_path / "rows.parquet")
+    assert read.exit_code == 0
+    found = pq.read_table(tmp_path / "rows.parquet", columns=["id", "v"]).to_pylist()
+    assert sorted((one["id"], one["v"]) for one in found) == [(1, first), (2, second)]

@@ -20,6 +20,7 @@ from lakeindex.run.spec import RunSpec
 from lakeindex.stages.stage_input import addressed
 from lakeindex.stages.stage_input.stage import stage_input
 from lakeindex.tasks.local_runner import LocalRunner
+from tests.builders import make_table
 from tests.vectors_support import VECTORS, unpack
 
 MERGING = VECTORS / "merging"
@@ -169,3 +170,16 @@ def test_a_batch_that_was_staged_under_another_mark_is_staged_anew(tmp_path: Pat
     assert facts.delete_mark == ("Op", "D")
     bases = [stage_input(spec, one, runner).basis for one in (replace(facts, delete_mark=("Op", "X")), facts, facts)]
     assert bases[0] != bases[1] == bases[2]
+
+
+@pytest.mark.parametrize("kind", [pa.null(), pa.bool_()])
+def test_marks_that_are_all_null_delete_nothing(tmp_path: Path, kind: pa.DataType) -> None:
+    """A list of dicts whose marks are all None has no type for them."""
+    table = make_table(tmp_path / "t")
+    rows = pa.table({"id": ["a", "b"], "day": ["x", "x"], "ts": [1, 1], "v": ["1", "2"]})
+    marked = rows.append_column("_hoodie_is_deleted", pa.nulls(2, kind))
+    assert table.upsert(marked).inserts == 2
+    done = table.upsert([{**row, "ts": 2} for row in marked.to_pylist()])
+    assert (done.updates, done.deletes) == (2, 0)
+    pq.write_table(marked, tmp_path / "b.parquet")
+    assert table.upsert(str(tmp_path / "b.parquet")).ignored == 2

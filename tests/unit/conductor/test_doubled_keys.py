@@ -111,6 +111,25 @@ def test_a_stored_index_knows_of_every_copy(tmp_path: Path, index: str):
     assert stored(table) == [("x", "a", 9), ("x", "b", 9), ("x", "c", 9), ("x", "d", 1)]
 
 
+@pytest.mark.parametrize("index", ["RECORD_LEVEL_INDEX", "RECORD_INDEX"])
+@pytest.mark.parametrize("how", ["a delete", "a repair"])
+def test_a_stored_index_that_is_compacted_counts_copies_that_go(tmp_path: Path, index: str, how: str):
+    """Before, while what another writer stored is read of its files, nobody has counted the keys."""
+    table = doubled(tmp_path / "t", index, within=False)
+    options = {"hoodie.metadata.compact.max.delta.commits": "1"}
+    table.upsert(batch_of([Row("c", "x", 2, "2")]), options=options)
+    if how == "a repair":
+        table.repair_keys(apply=True)
+    else:
+        table.delete(batch_of([Row(key, "x", 0, None) for key in "ab"]).select(["id", "day"]))
+    for number in (6, 7):
+        done = table.upsert(batch_of([Row(key, "x", number, "9") for key in "abcn"]))
+        assert done.rows_in == done.inserts + done.updates
+    in_y = [("y", "a", 1)] if index == "RECORD_LEVEL_INDEX" else []
+    assert stored(table) == [*(("x", key, 7) for key in "abcn"), *in_y]
+    assert table.index_verify().ok
+
+
 def test_what_another_writer_reads_of_one_copy_does_not_hide_the_others(tmp_path: Path):
     """It rewrites the file of one; a repair then says where the key is."""
     table, runner = make_table(tmp_path / "t", hoodie__index__type="STATE"), runner_of("STATE")

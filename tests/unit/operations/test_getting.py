@@ -70,10 +70,11 @@ def options_of(index: str) -> dict[str, str]:
     BATCHES,
     st.sampled_from(INDEXES),
     st.lists(st.sampled_from([*KEYS, "nobody", ""]), max_size=6),
-    st.sampled_from([None, "x", "y z", "nowhere"]),
+    st.sampled_from([None, "x", "y z", "nowhere", ""]),
     st.booleans(),
 )
 @example([[Row("a", day, 1, "") for day in ("x", "y z")]], "SIMPLE", ["a", "b"], None, False)
+@example([[Row("a", day, 1, "") for day in ("x", "y z")]], "BLOOM", ["a", "b"], "", False)
 def test_get_equals_a_full_scan(
     batches: list[list[Row]], index: str, keys: list[str], partition: str | None, forgets: bool
 ):

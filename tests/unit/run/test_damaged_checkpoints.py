@@ -37,3 +37,16 @@ def test_a_manifest_whose_files_are_gone_or_short_is_not_whole():
     assert not folder.is_whole(manifest)
     store.delete(parts[1].path)
     assert not folder.is_whole(manifest)
+
+
+@pytest.mark.parametrize(
+    ("run", "stage"), [("run", Stage.STAGE_INPUT), ("other", Stage.STAGE_INPUT), ("other", Stage.MERGE_WRITE)]
+)
+def test_a_manifest_of_another_stage_or_run_is_told(run: str, stage: Stage):
+    """Copied by somebody who put a folder back, for example."""
+    store = MemoryStorage()
+    RunFolder(store, run).write_manifest(Manifest(stage=stage, run_id=run, basis="b", tables={}, counters={}))
+    folder = RunFolder(store, "run")
+    store.write(folder.manifest_path(Stage.MERGE_WRITE), store.read(f"{run}/{stage}.json"))
+    with pytest.raises(CheckpointError, match=f"belongs to stage '{stage}' of run '{run}'"):
+        folder.read_manifest(Stage.MERGE_WRITE)

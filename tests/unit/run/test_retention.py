@@ -102,12 +102,16 @@ def test_a_root_that_is_a_table_or_holds_one_is_refused(tmp_path: Path):
     assert len(table.history()) == 1
 
 
-def test_a_table_that_comes_later_is_left_alone(tmp_path: Path):
-    """The root was fine when it was first used; a run folder of its name in the roster does not make a table a run."""
+@pytest.mark.parametrize("is_replaced", [True, False])
+def test_a_table_that_comes_later_is_left_alone(tmp_path: Path, *, is_replaced: bool):
+    """The root was fine when it was first used; a run folder of its name in the roster does not make a table a run. Nor
+    does a run's marker beside it.
+    """
     lake = tmp_path / "lake"
     table = make_table(tmp_path / "t")
     run = upsert(table, 1, lake)
-    shutil.rmtree(lake / run)
+    if is_replaced:
+        shutil.rmtree(lake / run)
     late = make_table(lake / run)
     upsert(late, 1, tmp_path / "elsewhere")
     before = content_of(late)

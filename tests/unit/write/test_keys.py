@@ -225,9 +225,10 @@ class TestFromProperties:
     def test_custom_fields_without_kinds(self) -> None:
         custom = {"hoodie.table.keygenerator.type": "CUSTOM", "hoodie.table.partition.fields": "p,q"}
         assert KeySpec.from_properties(BASE | custom).partition_fields == (("p", SIMPLE), ("q", SIMPLE))
-        times = {"hoodie.keygen.timebased.timestamp.type": "SCALAR"}
-        with pytest.raises(OptionError, match="no kind"):
-            KeySpec.from_properties(BASE | custom | times)
+        for older in ("", "deltastreamer."):
+            times = {f"hoodie.{older}keygen.timebased.timestamp.type": "SCALAR"}
+            with pytest.raises(OptionError, match="no kind"):
+                KeySpec.from_properties(BASE | custom | times)
 
     @pytest.mark.parametrize(
         "setting",
