@@ -217,7 +217,7 @@ def test_an_import_is_told_once_how_its_files_are_written(tmp_path: Path, option
     (tmp_path / "a.csv").write_text(text)
     given = [part for option in options for part in ("-o", f"lakeindex.csv.{option}")]
     answer = lakeindex("import", tmp_path / "a.csv", tmp_path / "t", "--key", "id", *given, "--json")
-    assert answer.exit_code == 0, answer.output
+    assert answer.exit_code == 0, answer.stdout
     first, second = ('"a' if options == ["quote=none"] else "a,b"), (None if "null=NA" in options else "NA")
     read = lakeindex("read", tmp_path / "t", "--columns", "id,v", "--out", tmp_path / "rows.parquet")
     assert read.exit_code == 0

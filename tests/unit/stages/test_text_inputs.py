@@ -18,7 +18,7 @@ from lakeindex.errors import InputError, OptionError, QuarantineExceededError, S
 from lakeindex.options.types import CsvFormat, InputFormat
 from lakeindex.stages.stage_input import text_files
 from lakeindex.stages.stage_input.input_pieces import read_pieces, read_split
-from lakeindex.stages.stage_input.inputs import Split, find_inputs
+from lakeindex.stages.stage_input.inputs import PACKINGS, Split, find_inputs
 from lakeindex.stages.stage_input.text_files import BAD_VALUE, values_of_texts
 
 UTC = dt.UTC
@@ -279,6 +279,22 @@ def test_a_file_of_nothing_but_ragged_rows(tmp_path: Path) -> None:
         (file,) = find_inputs((f"file://{tmp_path}/b.csv",), InputFormat.AUTO)
         schema = pa.schema([("id", pa.string()), ("v", pa.int64())])
         assert sum(piece.num_rows for piece in text_files.read_csv(file, schema, limit, CsvFormat())) == 2
+
+
+@pytest.mark.parametrize("packing", ["", ".gz", ".zst", ".bz2"])
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_every_row_is_read_wherever_the_limit_of_a_piece_lies(tmp_path: Path, kind: str, packing: str) -> None:
+    """Just before the end of the text, at it, beyond it, and among its rows."""
+    lines = [f"k{n:03d},{n}" if kind == "csv" else f'{{"id": "k{n:03d}", "v": {n}}}' for n in range(100)]
+    text = "\n".join([*(["id,v"] if kind == "csv" else []), *lines]).encode() + b"\n"
+    path = tmp_path / f"b.{kind}{packing}"
+    with pa.output_stream(path, compression=PACKINGS.get(packing)) as out:
+        out.write(text)
+    schema = pa.schema([("id", pa.string()), ("v", pa.int64())])
+    size = len(text)
+    for limit in (1, 7, size // 2, size - len(lines[-1]) - 1, size - 1, size, size + 1, path.stat().st_size):
+        rows = pa.concat_tables(pieces_of(path, schema, limit))
+        assert rows.column("v").to_pylist() == list(range(100)), limit
 
 
 def test_ragged_rows_go_into_quarantine_and_the_others_into_the_table(tmp_path: Path) -> None:
