@@ -68,9 +68,9 @@ WITH_OPTIONS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "lakeindex.csv.delimiter": ({"lakeindex.csv.delimiter": "|"}, {}),
     "lakeindex.partial.update": ({"lakeindex.partial.update": "keep"}, {"lakeindex.partial.update": "overwrite"}),
     "lakeindex.chunk.rows": ({}, {"lakeindex.chunk.rows": "1"}),
-    "lakeindex.input.format": ({}, {"lakeindex.input.format": "csv"}),
+    "lakeindex.input.format": ({}, {"lakeindex.input.format": "json"}),
 }
-TEXT = 'id,day,ts,v\nid,day,1,NA\nk,d,1,"w"\nk,d,2,\n'
+TEXT = 'id,day,ts,v\nid,day,1,NA\nk,d,1,"w"\nk,d,2,\nm,d,1,x\n'
 
 
 def staged(table: lakeindex.LakeTable, batch: Path, run: str, options: dict[str, str], **more: Any) -> tuple[Any, ...]:

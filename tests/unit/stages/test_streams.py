@@ -292,6 +292,7 @@ def test_blocks_of_rows_of_any_kind_are_of_the_rows(monkeypatch: pytest.MonkeyPa
     assert {len(found) > 3 for found in blocks.values()} == {kind not in ("none", "truth")}
     for found in blocks.values():
         assert pa.Table.from_batches(found).to_pylist() == rows.to_pylist()
+        assert all(one.nbytes > 750 or one.num_rows == 1_024 for one in found[:-1])
 
 
 @pytest.mark.parametrize("width", [600, 9_000])
