@@ -15,6 +15,7 @@ from botocore.awsrequest import AWSResponse
 import lakeindex as library
 from lakeindex.catalogs.catalog import CatalogPartition
 from lakeindex.catalogs.glue import GlueCatalog, glue_catalog
+from lakeindex.catalogs.syncing import CatalogSynced
 from lakeindex.errors import AccessDeniedError, OptionError, TableNotFoundError
 from lakeindex.options.sync_options import SyncOptions
 from tests.catalog_contract import (
@@ -217,7 +218,18 @@ SYNC = ("-o", "hoodie.datasource.hive_sync.database=shop")
 def test_doors(glue: GlueCatalog, tmp_path: Path):
     table = table_of(GlueWorld(tmp_path, glue))
     options = {"lakeindex.sync": "glue", "hoodie.datasource.hive_sync.database": "shop"}
+
+    def compared() -> CatalogSynced:
+        [found] = table.sync(catalogs=["glue"], check=True, options=options).catalogs
+        return found
+
+    assert (compared().agrees, compared().created) == (False, True)
     assert table.upsert(rows("a/eu"), options=options).notes == ()
+    assert compared().agrees
+    held = entry(glue)
+    less = {name: text for name, text in held.parameters.items() if name != "spark.sql.sources.provider"}
+    glue.alter_table(held, replace(held, parameters=less), cascade=False)
+    assert (compared().agrees, len(compared().altered), compared().added, compared().moved) == (False, 1, 0, 0)
     assert partitions(glue) == ["eu"]
 
     table.upsert(rows("b/us"))
@@ -235,8 +247,7 @@ def test_doors(glue: GlueCatalog, tmp_path: Path):
 
     elsewhere = CatalogPartition(("far",), (tmp_path / "elsewhere").as_uri())
     glue.add_partitions(entry(glue), [elsewhere])
-    [strange] = table.sync(catalogs=["glue"], check=True, options=options).catalogs
-    assert (strange.agrees, strange.strange, strange.added) == (False, 1, 0), "a partition that is not the table's"
+    assert (compared().agrees, compared().strange, compared().added) == (False, 1, 0), "a partition of other places"
     glue.drop_partitions(entry(glue), [elsewhere.values])
 
     named = library.open_table("glue://shop/orders")

@@ -85,6 +85,15 @@ def test_files_of_a_partition_of_which_nothing_is_left_are_missed(table: Path) -
     assert [one["path"] for one in answer["examples"]] == [f"x/{name}" for name in names]
 
 
+def test_a_partition_that_never_had_a_file_is_not_missed(table: Path) -> None:
+    """A write that failed made its folder."""
+    lakeindex("metadata", "build", table)
+    (table / "z").mkdir()
+    shutil.copy(table / "x/.hoodie_partition_metadata", table / "z")
+    answer = lakeindex("metadata", "verify", table, "--json").json
+    assert (answer["ok"], answer["counts"]) == (True, {})
+
+
 def test_wrong_uses_are_told(table: Path) -> None:
     assert lakeindex("metadata", "verify", table, "--json").json["error"]["class"] == "MetadataTableError"
     lakeindex("metadata", "build", table)

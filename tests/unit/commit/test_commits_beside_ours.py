@@ -1,8 +1,11 @@
 """Another kind of writer commits between our checks and our commit: it looked for no conflict, so that ours has to give way."""
 
+from contextlib import suppress
+
 import pytest
 
 from lakeindex.commit.services.rollback import rollback_instant
+from lakeindex.errors import PendingInstantError
 from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
 from lakeindex.model import BaseFile
 from lakeindex.storage.memory import Call, Fault
@@ -44,6 +47,26 @@ def test_a_foreign_commit_beside_ours_is_noticed(world: World, later: int, momen
     assert done != [instant], "the plan that did not know of the other commit stands"
     assert live_rows(world.store) == {"a1": ["one"], "a2": ["theirs"], "b1": ["0"], "x": ["one"]}
     assert not Table.open(world.store).load_timeline().pending
+
+
+def test_an_inflight_file_that_another_writer_has_begun_empty_is_not_filled(world: World) -> None:
+    """Of the same instant, as Hudi begins one: whose it is was not told by the requested file."""
+    theirs: list[str] = []
+
+    def hook(call: Call) -> Fault | None:
+        if call.name == "create" and call.path.endswith(".inflight") and ".rollback" not in call.path and not theirs:
+            theirs.append(call.path)
+            world.store.write(call.path, b"")
+        return None
+
+    world.store.hook = hook
+    with suppress(PendingInstantError):
+        world.upsert(BATCH)
+    world.store.hook = None
+    assert world.store.read(theirs[0]) == b""
+    taken = theirs[0].rpartition("/")[2].partition(".")[0]
+    assert not [one for one in Table.open(world.store).load_timeline().find(taken) if one.is_completed]
+    assert f"{taken}.json" not in world.names(".hoodie/.lakeindex/instants"), "nor is it ours any more"
 
 
 def test_who_rolls_such_a_commit_back_is_not_told_that_it_was_committed(world: World) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from lakeindex.commit.run_records import claim_foreign
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import LakeIndexError, PendingInstantError, TableUnsupportedError, UsageError
 from lakeindex.options.types import WriteConfig
@@ -94,11 +95,15 @@ def test_an_instant_that_is_not_there(world: World, time: str) -> None:
         roll_back(world, time)
 
 
-def test_a_pending_one_only_if_it_is_dead_or_forced(world: World) -> None:
+@pytest.mark.parametrize("claimed", [False, True])
+def test_a_pending_one_only_if_it_is_dead_or_forced(world: World, claimed: bool) -> None:
+    """Also where somebody who forced it was killed: his claim says nothing of the writer."""
     marked = f"{file_id(5)}_0-0-0_{PENDING}.parquet"
     unmarked = f"{file_id(6)}_0-0-0_{PENDING}.parquet"
     world.put_pending(PENDING, marked=marked)
     world.store.write(f"elsewhere/deep/{unmarked}", b"{}")
+    if claimed:
+        claim_foreign(world.store, world.host("killed"), PENDING)
     with pytest.raises(PendingInstantError, match=PENDING):
         roll_back(world, PENDING)
     assert roll_back(world, PENDING, force=True).files == (f"elsewhere/deep/{unmarked}", f"p/{marked}")

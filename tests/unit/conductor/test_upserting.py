@@ -15,6 +15,7 @@ from lakeindex.api.table import LakeTable
 from lakeindex.commit.write_session import WriteSession
 from lakeindex.errors import OptionError, TableCorruptError
 from lakeindex.files.footer_cache import CACHE_FOLDER
+from lakeindex.format.partitions import parse_partition_metadata
 from tests.builders import Oracle, Row, as_hudis, batch_of, content_of, counts_of, make_table, rows_of
 from tests.meanwhile import Meanwhile, MemoryTable
 from tests.strategies import examples
@@ -312,3 +313,16 @@ def test_a_batch_of_bad_rows_only_says_so(tmp_path: Path) -> None:
         assert (done.noop, done.instant, done.rows_in, done.quarantined) == (True, None, 3, 3)
         done.check_identity()
     assert done.fates == {"quarantined": 3}
+
+
+@pytest.mark.parametrize("torn", [b"", b"#partition metadata\n", bytes(90)])
+@pytest.mark.parametrize("key", ["a", "b"])
+def test_partition_metadata_that_a_power_loss_tore_is_put_anew(torn: bytes, key: str) -> None:
+    """By an update of its files as by an insert beside them: Hudi cannot read the partition without it."""
+    world, path = MemoryTable.holding([Row("a", "x", 1, "1")]), "x/.hoodie_partition_metadata"
+    world.store.write(path, torn)
+    world.upsert([Row(key, "x", 2, "2")], hoodie__parquet__small__file__limit="0")
+    assert parse_partition_metadata(world.store.read(path), path).depth == 1
+    whole = world.store.read(path)
+    world.upsert([Row(key, "x", 3, "3")])
+    assert world.store.read(path) == whole, "what is whole stays"

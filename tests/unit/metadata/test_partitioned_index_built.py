@@ -104,13 +104,14 @@ def test_create_makes_it(version: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", ["6", "8", "9"])
 def test_who_asks_for_no_metadata_table_gets_statistics_and_none(version: str, tmp_path: Path) -> None:
     made = {}
-    for index in ("RECORD_LEVEL_INDEX", "SIMPLE"):
+    for index in ("RECORD_LEVEL_INDEX", "RECORD_INDEX", "SIMPLE"):
         config = parse_create_options({"hoodie.index.type": index, "hoodie.write.table.version": version})
         made[index] = create_empty(
             str(tmp_path / index), SCHEMA, keys=["id"], partitions=["day"], config=config
         ).metadata
     assert made["RECORD_LEVEL_INDEX"] == made["SIMPLE"]
     assert "record_index" not in made["SIMPLE"]
+    assert {*made["RECORD_INDEX"]} == {*made["SIMPLE"], *(["record_index"] if version != "6" else [])}
     assert ("column_stats" in made["SIMPLE"]) is (version != "6")
 
 

@@ -606,6 +606,23 @@ def test_what_hudi_took_over_is_left_to_it(tmp_path: Path, monkeypatch: pytest.M
     assert table.check().ok
 
 
+def test_a_new_file_that_a_power_loss_cut_short_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The note that it was made may outlive a part of it."""
+    table = table_of_parts(tmp_path)
+    before, known = whole(table), {*Path(table.uri).rglob("x/*.parquet")}
+    monkeypatch.setattr(rewrite_run.Mover, "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        table.cluster(["x"], runner=RUNNER)
+    monkeypatch.undo()
+    (made,) = {*Path(table.uri).rglob("x/*.parquet")} - known
+    made.write_bytes(made.read_bytes()[:-9])
+    done = table.cluster(["x"], runner=RUNNER)
+    assert (done.files_before, done.files_after) == (3, 1)
+    assert made.name in {Path(one.path).name for one in files_of(table)}, "the same run went on"
+    assert whole(table).equals(before)
+    assert table.check(deep=True).ok
+
+
 @pytest.mark.parametrize("version", [{}, {"hoodie__write__table__version": "9"}], ids=["6", "9"])
 def test_a_clustering_that_hudi_carries_out_is_not_taken_over(version: dict[str, str]) -> None:
     """It begins after it was seen on the timeline, and before it is claimed; nor is it rolled back then."""

@@ -19,11 +19,11 @@ from tests.scheduling import some_of
 
 
 def story(table: LakeTable) -> None:
-    """Inserts, updates and deletes in three partitions, four commits; the last partition loses all its rows."""
+    """Inserts, updates and deletes in four partitions, four commits; one partition loses all its rows, and the path of another goes on."""
     table.upsert(batch_of(Row(f"k{n:02d}", f"d{n % 3}", 1, "a") for n in range(30)))
     table.upsert(batch_of(Row(f"k{n:02d}", f"d{n % 3}", 2, "b") for n in range(5)))
     table.delete(batch_of(Row(f"k{n:02d}", "d2", 3, "") for n in range(2, 30, 3)))
-    table.upsert(batch_of([Row("new", "d0", 1, "c")]))
+    table.upsert(batch_of([Row("new", "d0", 1, "c"), Row("more", "d00", 1, "c")]))
 
 
 def check(table: LakeTable, as_of: str | None = None) -> None:

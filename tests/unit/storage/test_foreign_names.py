@@ -136,8 +136,18 @@ def test_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert dict(with_profile(none)) == work
     given = StoreOptions.of({"aws_region": "us-9", "aws_endpoint_url": "https://mine"})
     assert dict(with_profile(given)) == {**work, **dict(given)}, "the handle counts for more"
-    monkeypatch.setenv("AWS_REGION", "us-8")
-    assert "aws_region" not in with_profile(none), "so does the environment"
+    for variable in ("AWS_DEFAULT_REGION", "AWS_REGION"):
+        monkeypatch.setenv(variable, "us-8")
+        assert "aws_region" not in with_profile(none), "so does the environment"
+        monkeypatch.delenv(variable)
+    for variable in ("AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        monkeypatch.setenv(variable, "https://mine")
+        assert "aws_endpoint_url" not in with_profile(none)
+        monkeypatch.delenv(variable)
+    for name in ("region", "default_region", "endpoint", "endpoint_url"):
+        assert dict(with_profile(StoreOptions.of({name: "mine"}))) == {
+            key: value for key, value in {**work, name: "mine"}.items() if key == name or name[-6:] not in key
+        }, "by whichever name"
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "e")
     assert with_profile(none) == none
     assert with_profile(StoreOptions.of({"profile": "work"}))["aws_access_key_id"] == "w", "asked for by the handle"
@@ -146,6 +156,7 @@ def test_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         assert with_profile(own) == own
         monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
         assert with_profile(own) == own, "nor where AWS_PROFILE names one"
+        assert with_profile(StoreOptions.of({said: "k", "profile": "work"})) == own, "nor where the handle does"
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "e")
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     for name, asked in (("role", "role_arn"), ("sso", "sso_session"), ("process", "credential_process")):
@@ -158,7 +169,6 @@ def test_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         open_storage("s3://b/t")
     assert "default, place, process, role, sso, work" in str(refused.value.hint)
     monkeypatch.setenv("AWS_PROFILE", "place")
-    monkeypatch.delenv("AWS_REGION")
     assert dict(with_profile(none)) == {"aws_region": "eu-2"}
     (tmp_path / "credentials").write_text("no section\n")
     with pytest.raises(OptionError, match="credentials cannot be read"):

@@ -347,6 +347,8 @@ def test_a_lost_put_is_an_unknown_outcome(tmp_path: Path) -> None:
         ({"partition_fields": ("region:DATE",)}, {"hoodie.table.keygenerator.type": "CUSTOM"}, "--partition"),
         ({}, TIMES, "hoodie.keygen.timebased.timestamp.type"),
         ({}, {"hoodie.table.keygenerator.type": "TIMESTAMP"}, "hoodie.keygen.timebased.timestamp.type"),
+        ({}, {"hoodie.table.keygenerator.type": "TIMESTAMP", "hoodie.keygen.timebased.timestamp.type": "UNIX_TIMESTAMP"},
+         "hoodie.keygen.timebased.output.dateformat"),
         *(({}, {**TIMES, "hoodie.table.keygenerator.type": "TIMESTAMP",
                 "hoodie.keygen.timebased.timestamp.type": kind}, "hoodie.keygen.timebased.input.dateformat")
           for kind in ("DATE_STRING", "MIXED")),
