@@ -67,8 +67,14 @@ Facts: TypeAlias = Mapping[Path, Bounds]
 
 
 def may_be_true(node: Node, facts: Facts) -> bool:
-    """Whether a row that agrees with the facts can meet the condition."""
-    return True in answers(node, facts)
+    """Whether a row that agrees with the facts can meet the condition. No more facts are asked for than settle it."""
+    match node:
+        case And():
+            return all(may_be_true(part, facts) for part in node.parts)
+        case Or():
+            return any(may_be_true(part, facts) for part in node.parts)
+        case _:
+            return True in answers(node, facts)
 
 
 def answers(node: Node, facts: Facts) -> Answers:

@@ -10,7 +10,11 @@ import os
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from itertools import chain, islice
 from types import TracebackType
 from typing import Final, TypeVar
 
@@ -56,17 +60,30 @@ _FAR: Final = 16
 _NEAR: Final = 4
 """A folder may be mounted from another machine."""
 _DECODED_FAR: Final = 4
+_DECODED_AHEAD: Final = 16
+"""So few items are held at once: there are filters in footers."""
 _PARALLEL_FROM: Final = 8
 _ALONE_S: Final = 0.001
 """For so long a caller asks a store on this machine alone: starting a thread takes a tenth of it."""
 
 
 def decoded_in_parallel(uri: str, function: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """As :func:`in_parallel`, for functions that read and decode: one a core, and a few that wait for a far store. More
-    threads than cores take twice the time for fresh memory.
+    """As :func:`in_parallel`, for functions that read and decode: threads do it while the caller's makes the items; one
+    a core, and a few that wait for a far store. With more than cores fresh memory takes twice the time.
     """
+    left = iter(items)
+    first = list(islice(left, 2))
+    if len(first) < 2:
+        return [function(one) for one in first]
     cores = usable_cores()
-    return in_parallel(uri, function, items, cores if is_on_this_machine(uri) else max(cores, _DECODED_FAR))
+    most = cores if is_on_this_machine(uri) else max(cores, _DECODED_FAR)
+    done, begun = list[R](), deque[Future[R]]()
+    with ThreadPoolExecutor(most, thread_name_prefix="requests") as pool:
+        for one in chain(first, left):
+            begun.append(pool.submit(copy_context().run, function, one))
+            if len(begun) >= _DECODED_AHEAD:
+                done.append(begun.popleft().result())
+        return done + [one.result() for one in begun]
 
 
 def in_parallel(uri: str, function: Callable[[T], R], items: Iterable[T], workers: int | None = None) -> list[R]:

@@ -27,6 +27,7 @@ from lakeindex.errors import TableCorruptError, UsageError
 from lakeindex.operations.rows import aligned_rows, file_reader
 from lakeindex.operations.rows import scan as operations_scan
 from lakeindex.predicates.predicate import predicate_of
+from lakeindex.storage import parallel
 from lakeindex.write.types.avro_schema import META_COLUMNS
 from tests.builders import Row, as_hudis, batch_of, make_table
 from tests.strategies import examples
@@ -443,13 +444,16 @@ def test_columns_of_no_condition_are_read_where_a_row_was_chosen(
         table.scan(where="n = 90", columns=["text"]).to_arrow()
 
 
-def test_footers_are_read_in_blocks(wide: LakeTable, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("is_here", [True, False])
+def test_footers_are_read_while_files_are_decoded(wide: LakeTable, monkeypatch: pytest.MonkeyPatch, is_here: bool):
+    monkeypatch.setattr(operations_scan, "is_on_this_machine", lambda _: is_here)
     for where in (None, "ts >= 1", "flag"):
         scan = wide.scan(columns=["id", "name", "place"], where=where)
         rows, count, plan = scan.to_arrow(), scan.count(), scan.explain()
         assert plan.files_left > 2, where
-        for at_once in (1, 2, plan.files_left - 1):
+        for at_once, ahead in zip((1, 2, plan.files_left - 1), (2, 1, 2), strict=True):
             monkeypatch.setattr(operations_scan, "_FOOTERS_AT_ONCE", at_once)
+            monkeypatch.setattr(parallel, "_DECODED_AHEAD", ahead)
             assert scan.to_arrow().equals(rows), (where, at_once)
             assert scan.count() == count == rows.num_rows, (where, at_once)
 

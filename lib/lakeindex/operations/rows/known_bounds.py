@@ -13,8 +13,8 @@ null in all its rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Final
 
@@ -31,7 +31,7 @@ from lakeindex.metadata.metadata_keys import column_stats_key
 from lakeindex.metadata.metadata_table import COLUMN_STATS
 from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.model import BaseFile
-from lakeindex.predicates.bounds import ALL_NULL, UNKNOWN, Bounds
+from lakeindex.predicates.bounds import ALL_NULL, UNKNOWN, Bounds, Facts
 from lakeindex.predicates.nodes import Path, Value
 from lakeindex.predicates.predicate import Predicate
 from lakeindex.write.keys.java_text import java_text
@@ -156,11 +156,18 @@ class FooterStatistics:
             if place is None and not any(_is_related(leaf, path) for leaf in leaves)
         }
 
-    def of(self, group: int) -> dict[Path, Bounds]:
-        """What is known of the columns in one row group."""
-        return {path: self._bounds(group, path, place) for path, place in self._places.items()}
+    def of(self, group: int) -> Facts:
+        """What is known of the columns in one row group, each worked out when it is asked for."""
+        return _OfGroup(self, group)
 
-    def _bounds(self, group: int, path: Path, place: int | None) -> Bounds:
+    @property
+    def paths(self) -> Collection[Path]:
+        """The columns of which something may be known."""
+        return self._places.keys()
+
+    def bounds(self, group: int, path: Path) -> Bounds:
+        """What is known of one column in one row group. Raises: KeyError: it is none of the condition's."""
+        place = self._places[path]
         if path in self._absent:
             return ALL_NULL
         fields = self._fields[path]
@@ -177,6 +184,24 @@ class FooterStatistics:
         ends = chunk_ends(stats, kind) if stats.has_min_max else None
         found = None if ends is None else converted(ends, kind, self._predicate.type_of(path))
         return _bounds_of(found, nulls)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _OfGroup(Mapping[Path, Bounds]):
+    statistics: FooterStatistics
+    group: int
+    _asked: dict[Path, Bounds] = field(default_factory=dict)
+
+    def __getitem__(self, path: Path) -> Bounds:
+        if path not in self._asked:
+            self._asked[path] = self.statistics.bounds(self.group, path)
+        return self._asked[path]
+
+    def __iter__(self) -> Iterator[Path]:
+        return iter(self.statistics.paths)
+
+    def __len__(self) -> int:
+        return len(self.statistics.paths)
 
 
 def stored_facts(view: MetadataView, files: Sequence[BaseFile], predicate: Predicate) -> dict[str, dict[Path, Bounds]]:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
 from time import perf_counter
 from typing import ClassVar, Final, TypeAlias, TypeVar
@@ -112,26 +113,22 @@ def rows_of(plan: ScanPlan) -> pa.Table:
 
 
 def _decoded(plan: ScanPlan, function: Callable[[FileReader, bool], _T]) -> list[_T]:
-    """What a function makes of the files that can hold a chosen row, several at a time; it is told if one is alone.
+    """What a function makes of the files that can hold a chosen row, several at a time; it is told if one is alone."""
+    ready = _opened(plan)
+    first = list(islice(ready, 2))
+    is_alone = len(first) == 1
+    return decoded_in_parallel(plan.table.uri, lambda one: function(one, is_alone), chain(first, ready))
 
-    Footers are read before: that is Python's work, and threads that decode would wait for each other with it. Few are
-    held at once, because there are filters in them.
+
+def _opened(plan: ScanPlan) -> Iterator[FileReader]:
+    """The files that can hold a chosen row: their footers are read in the caller's thread, since that is Python's
+    work, which threads of its own would wait for each other with; of a far store many at once.
     """
-
-    def decoded(some: list[FileReader]) -> list[_T]:
-        is_alone = len(some) == 1
-        return decoded_in_parallel(uri, lambda one: function(one, is_alone), some)
-
-    uri, files, ready, done = plan.table.uri, plan.readers(), list[FileReader](), list[_T]()
-    is_here = is_on_this_machine(uri)
-    for start in range(0, len(files), _FOOTERS_AT_ONCE):
-        some = files[start : start + _FOOTERS_AT_ONCE]
-        found = [one.opened() for one in some] if is_here else in_parallel(uri, FileReader.opened, some)
-        ready += [one for one in found if one is not None]
-        if len(ready) >= _FOOTERS_AT_ONCE or start + _FOOTERS_AT_ONCE >= len(files):
-            done += decoded(ready)
-            ready = []
-    return done
+    uri, files = plan.table.uri, plan.readers()
+    step = 1 if is_on_this_machine(uri) else _FOOTERS_AT_ONCE
+    for start in range(0, len(files), step):
+        found = in_parallel(uri, FileReader.opened, files[start : start + step])
+        yield from (one for one in found if one is not None)
 
 
 def batches_of(plan: ScanPlan) -> Iterator[pa.RecordBatch]:
