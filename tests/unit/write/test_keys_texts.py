@@ -109,9 +109,35 @@ def test_two_digit_years_are_not_read() -> None:
         JodaParser("yy-MM-dd")
 
 
+def test_texts_are_read_as_joda_reads_them() -> None:
+    """Random ones; recipes/joda_texts.py."""
+    said = json.loads((Path(__file__).parents[2] / "vectors" / "joda_texts.json").read_text())
+    assert len(said) == 500
+    wrong = []
+    for pattern, text, millis in said:
+        found = JodaParser(pattern).parse(text, None)
+        if (found[0] if found else None) != millis:
+            wrong.append((pattern, text, found, millis))
+    assert wrong == []
+
+
 @pytest.mark.parametrize(
     ("pattern", "text", "millis"),
     [
+        ("EEE yyyy-MM-dd", "Mon 2020-02-29", 1_582_502_400_000),
+        ("EEE, dd MMM yyyy", "Sun, 31 Jan 2020", 1_580_601_600_000),
+        ("yyyy-dd EEE", "2020-31 Sun", None),
+        ("MM-dd", "02-29", 951_782_400_000),
+        ("dd/MM", "31/12", 978_220_800_000),
+        ("HH:mm", "07:30", 27_000_000),
+        ("yMMMd", "2020FEB29", 1_582_934_400_000),
+        ("yyyy a", "2020 PM", 1_577_880_000_000),
+        ("yyyy-MM-dd'T'HH:mmZ", "2020-01-01T00:00+24:00", None),
+        ("yyyy-MM-dd'T'HH:mmZ", "2020-01-01T00:00+23:59", 1_577_750_460_000),
+        ("yyyy-MM-dd'T'HH:mmZ", "2020-01-01T00:00-01:60", None),
+        ("yyyy DDD MM", "2020 366 02", 1_609_372_800_000),
+        ("YYYY-MM-dd", "0000-01-01", None),
+        ("YYYY-MM-dd", "+2020-01-01", None),
         ("yyyy DDD", "2020 060", 1_582_934_400_000),
         ("yyyy DDD", "2020 366", 1_609_372_800_000),
         ("yyyy DDD", "2021 366", None),

@@ -35,6 +35,10 @@ _GMT_OFFSET: Final = re.compile(r"(?:GMT|UTC)([+-])(\d{1,2})(?::?(\d{2}))?")
 _PRINTABLE: Final = frozenset("yYxwMdDeEHkKhmsSaZ")
 _PARSABLE: Final = frozenset("yYMdDHkKhmsSaZE")
 _DAY_MS: Final = 86_400_000
+_LAST_YEAR: Final = 292_278_993
+_YEARS: Final = {"y": range(-292_275_054, _LAST_YEAR + 1), "Y": range(1, _LAST_YEAR + 1)}
+_YEAR_OF_NONE: Final = "2000"
+"""Of a day or month without one."""
 
 
 def zone_of(name: str | None) -> dt.tzinfo | None:
@@ -203,7 +207,8 @@ class JodaParser:
         for place, (letter, count, text) in enumerate(tokens):
             if letter in ("y", "Y") and count == 2:
                 raise _refused(pattern, letter * 2)
-            digits_follow = place + 1 < len(tokens) and tokens[place + 1][0] in tuple("yYMdDHkKhmsS")
+            following, its_count, _ = tokens[place + 1] if place + 1 < len(tokens) else ("", 0, "")
+            digits_follow = following in tuple("yYdDHkKhmsS") or (following == "M" and its_count < 3)
             parts.append(_expression(letter, count, text, digits_follow=digits_follow))
         self._expression = re.compile("".join(parts), re.IGNORECASE)
 
@@ -218,6 +223,8 @@ class JodaParser:
             return None
         if "Z" in fields:
             minutes = _offset_of(fields["Z"])
+            if minutes is None:
+                return None
             return local - minutes * 60_000, zone or dt.timezone(dt.timedelta(minutes=minutes))
         own = zone or dt.UTC
         guess = local - _offset_minutes(local, own) * 60_000
@@ -231,7 +238,8 @@ def _expression(letter: str, count: int, text: str, *, digits_follow: bool) -> s
     if not letter:
         return re.escape(text)
     if letter in "yY":
-        return rf"([+-]?\d{{1,{count if digits_follow else 9}}})"
+        sign = "[+-]?" if letter == "y" else ""
+        return rf"({sign}\d{{1,{count if digits_follow else 9}}})"
     if letter == "M" and count >= 3:
         return f"({'|'.join(f'{name}|{name[:3]}' for name in _MONTHS)})"
     if letter == "E":
@@ -245,32 +253,53 @@ def _expression(letter: str, count: int, text: str, *, digits_follow: bool) -> s
     return rf"(\d{{1,{max(count, 3 if letter == 'D' else 2)}}})"
 
 
-def _offset_of(text: str) -> int:
+def _offset_of(text: str) -> int | None:
+    """Minutes; None if there is no such offset."""
     if text.upper() == "Z":
         return 0
-    minutes = int(text[1:3]) * 60 + int(text[3:].lstrip(":") or 0)
-    return -minutes if text[0] == "-" else minutes
+    hours, minutes = int(text[1:3]), int(text[3:].lstrip(":") or 0)
+    if hours > 23 or minutes > 59:
+        return None
+    return -hours * 60 - minutes if text[0] == "-" else hours * 60 + minutes
 
 
 def _local_millis(fields: dict[str, str]) -> int | None:
     """Milliseconds since the epoch of the fields, without a zone; None if there is no such time."""
-    year = int(fields.get("y", fields.get("Y", "1970")))
-    month_text = fields.get("M", "1")
-    month = int(month_text) if month_text.isdigit() else _month_of(month_text)
-    day = int(fields.get("d", "1"))
-    if not 1 <= month <= 12 or not 1 <= day <= _days_in(year, month):
-        return None
-    days = _days(year, month, day)
-    if "D" in fields:
-        days = _days(year, 1, 1) + int(fields["D"]) - 1
-        if not _days(year, 1, 1) <= days < _days(year + 1, 1, 1):
-            return None
-    hour = _hour_of(fields)
+    days, hour = _day_number(fields), _hour_of(fields)
     minute, second = int(fields.get("m", "0")), int(fields.get("s", "0"))
-    if hour is None or minute > 59 or second > 59:
+    if days is None or hour is None or minute > 59 or second > 59:
         return None
     millis = int(fields.get("S", "0").ljust(3, "0")[:3])
     return days * _DAY_MS + hour * 3_600_000 + minute * 60_000 + second * 1000 + millis
+
+
+def _day_number(fields: dict[str, str]) -> int | None:
+    """Days since 1970 as Joda-Time makes them: field after field, those of longer times first. Then it sets all once
+    more, so that a day that a later field has moved into another month may be none of that month.
+    """
+    given = [(letter, fields[letter]) for letter in "yYMDdE" if letter in fields]
+    if given and given[0][0] not in "yY":
+        given.insert(0, ("y", _YEAR_OF_NONE))
+    days: int | None = 0
+    for letter, text in [*given, *given] if "D" in fields or "E" in fields else given:
+        days = None if days is None else _day_with(days, letter, text)
+    return days
+
+
+def _day_with(days: int, letter: str, text: str) -> int | None:
+    """The day that is left of another one when a field of it is set; None if it cannot have that value."""
+    year, month, day = _civil(days)
+    if letter == "E":
+        names = [name[:3].lower() for name in _DAYS]
+        return days - (days + 3) % 7 + names.index(text[:3].lower())
+    number = _month_of(text) if letter == "M" and not text.isdigit() else int(text)
+    if letter in "yY":
+        return _days(number, month, min(day, _days_in(number, month))) if number in _YEARS[letter] else None
+    if letter == "M":
+        return _days(year, number, min(day, _days_in(year, number))) if 1 <= number <= 12 else None
+    if letter == "D":
+        return _days(year, 1, number) if 1 <= number <= _days(year + 1, 1, 1) - _days(year, 1, 1) else None
+    return _days(year, month, number) if 1 <= number <= _days_in(year, month) else None
 
 
 def _month_of(name: str) -> int:
@@ -283,13 +312,15 @@ def _days_in(year: int, month: int) -> int:
 
 
 def _hour_of(fields: dict[str, str]) -> int | None:
-    for letter, low, high in (("H", 0, 23), ("k", 1, 24)):
-        if letter in fields:
-            hour = int(fields[letter])
-            return hour % 24 if low <= hour <= high else None
-    for letter, low, high in (("h", 1, 12), ("K", 0, 11)):
-        if letter in fields:
-            hour = int(fields[letter])
-            afternoon = 12 if fields.get("a", "AM").upper() == "PM" else 0
-            return hour % 12 + afternoon if low <= hour <= high else None
-    return 0
+    """The hour of all fields that say one: a half of the day is set first, then an hour of it, then one of the half."""
+    hour = 0
+    if "a" in fields:
+        hour = 12 if fields["a"].upper() == "PM" else 0
+    for letter, low, high in (("H", 0, 23), ("k", 1, 24), ("h", 1, 12), ("K", 0, 11)):
+        if letter not in fields:
+            continue
+        number = int(fields[letter])
+        if not low <= number <= high:
+            return None
+        hour = number % 24 if letter in "Hk" else hour // 12 * 12 + number % 12
+    return hour
