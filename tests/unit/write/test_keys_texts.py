@@ -155,6 +155,31 @@ def test_other_letters_are_read(pattern: str, text: str, millis: int | None) -> 
 
 
 @pytest.mark.parametrize(
+    ("zone", "text", "millis"),
+    [
+        ("Europe/Paris", "2020-10-25 01:59:59", 1_603_583_999_000),
+        ("Europe/Paris", "2020-10-25 02:00:00", 1_603_584_000_000),
+        ("Europe/Paris", "2020-10-25 02:59:59", 1_603_587_599_000),
+        ("Europe/Paris", "2020-10-25 03:00:00", 1_603_591_200_000),
+        ("Europe/Paris", "2020-03-29 01:59:59", 1_585_443_599_000),
+        ("Europe/Paris", "2020-03-29 02:00:00", None),
+        ("Europe/Paris", "2020-03-29 02:59:59", None),
+        ("Europe/Paris", "2020-03-29 03:00:00", 1_585_443_600_000),
+        ("Europe/London", "2005-10-30 01:21:30", 1_130_631_690_000),
+        ("America/New_York", "2020-11-01 01:30:00", 1_604_208_600_000),
+        ("America/New_York", "2020-03-08 02:30:00", None),
+        ("Australia/Lord_Howe", "2020-04-05 01:45:00", 1_586_011_500_000),
+    ],
+)
+def test_times_around_the_change_of_clocks_are_read_as_joda_reads_them(
+    zone: str, text: str, millis: int | None
+) -> None:
+    """Of the two that clocks show alike it is the first."""
+    found = JodaParser("yyyy-MM-dd HH:mm:ss").parse(text, zone_of(zone))
+    assert (found[0] if found else None) == millis
+
+
+@pytest.mark.parametrize(
     ("settings", "name"),
     [
         ({}, "timestamp.type"),

@@ -227,11 +227,16 @@ class JodaParser:
                 return None
             return local - minutes * 60_000, zone or dt.timezone(dt.timedelta(minutes=minutes))
         own = zone or dt.UTC
-        guess = local - _offset_minutes(local, own) * 60_000
-        millis = local - _offset_minutes(guess, own) * 60_000
-        if millis + _offset_minutes(millis, own) * 60_000 != local:
-            return None  # clocks went forward over this time
-        return millis, own
+        millis = _in_zone(local, own)
+        return None if millis is None else (millis, own)
+
+
+def _in_zone(local: int, zone: dt.tzinfo) -> int | None:
+    """The first moment at which clocks show a time; None if they went forward over it."""
+    near = local - _offset_minutes(local, zone) * 60_000
+    offsets = {_offset_minutes(moment, zone) * 60_000 for moment in (local - _DAY_MS, near, local + _DAY_MS)}
+    moments = (local - offset for offset in sorted(offsets, reverse=True))
+    return next((one for one in moments if one + _offset_minutes(one, zone) * 60_000 == local), None)
 
 
 def _expression(letter: str, count: int, text: str, *, digits_follow: bool) -> str:
