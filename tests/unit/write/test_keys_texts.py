@@ -180,6 +180,18 @@ def test_times_around_the_change_of_clocks_are_read_as_joda_reads_them(
 
 
 @pytest.mark.parametrize(
+    ("zone", "millis", "text"),
+    [
+        ("Europe/Paris", -2_208_989_361_000, "1900-01-01 00:00:00 +0009"),
+        ("America/St_Johns", -2_208_988_800_000, "1899-12-31 20:29:08 -0330"),
+    ],
+)
+def test_clocks_of_before_there_were_zones_are_seconds_off(zone: str, millis: int, text: str) -> None:
+    assert JodaFormat("yyyy-MM-dd HH:mm:ss Z").text(millis, zone_of(zone)) == text
+    assert JodaParser("yyyy-MM-dd HH:mm:ss").parse(text[:19], zone_of(zone)) == (millis, zone_of(zone))
+
+
+@pytest.mark.parametrize(
     ("settings", "name"),
     [
         ({}, "timestamp.type"),

@@ -106,12 +106,12 @@ class _Moment:
     week: int
     week_day: int
     millis_of_day: int
-    offset_minutes: int
+    offset: int
 
 
 def _moment(millis: int, zone: dt.tzinfo) -> _Moment:
-    offset = _offset_minutes(millis, zone)
-    days, rest = divmod(millis + offset * 60_000, _DAY_MS)
+    offset = _offset_in(zone, millis)
+    days, rest = divmod(millis + offset, _DAY_MS)
     year, month, day = _civil(days)
     day_of_year = days - _days(year, 1, 1) + 1
     week_day = (days + 3) % 7 + 1
@@ -122,13 +122,14 @@ def _moment(millis: int, zone: dt.tzinfo) -> _Moment:
     return _Moment(year, month, day, day_of_year, week_year, week, week_day, rest, offset)
 
 
-def _offset_minutes(millis: int, zone: dt.tzinfo) -> int:
+def _offset_in(zone: dt.tzinfo, millis: int) -> int:
+    """Milliseconds: before there were zones, clocks of a place were a few seconds off from whole minutes, too."""
     if zone is dt.UTC:
         return 0
     near = max(-62_135_000_000, min(253_402_200_000, millis // 1000))
     moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=near)
     offset = moment.astimezone(zone).utcoffset()
-    return 0 if offset is None else int(offset.total_seconds() // 60)
+    return 0 if offset is None else int(offset.total_seconds()) * 1000
 
 
 def _civil(days: int) -> tuple[int, int, int]:
@@ -173,7 +174,7 @@ def _printed(letter: str, count: int, at: _Moment) -> str:
     if letter == "S":
         return f"{rest % 1000:03d}".ljust(count, "0")[:count]
     if letter == "Z":
-        return _printed_offset(at.offset_minutes, ":" if count > 1 else "")
+        return _printed_offset(at.offset, ":" if count > 1 else "")
     numbers = {
         "w": at.week, "M": at.month, "d": at.day, "D": at.day_of_year, "e": at.week_day,
         "H": hour, "k": hour or 24, "K": hour % 12, "h": hour % 12 or 12,
@@ -188,9 +189,9 @@ def _printed_year(year: int, count: int) -> str:
     return f"{'-' if year < 0 else ''}{str(abs(year)).rjust(count, '0')}"
 
 
-def _printed_offset(minutes: int, between: str) -> str:
-    hours, rest = divmod(abs(minutes), 60)
-    return f"{'-' if minutes < 0 else '+'}{hours:02d}{between}{rest:02d}"
+def _printed_offset(millis: int, between: str) -> str:
+    hours, rest = divmod(abs(millis) // 60_000, 60)
+    return f"{'-' if millis < 0 else '+'}{hours:02d}{between}{rest:02d}"
 
 
 class JodaParser:
@@ -233,10 +234,10 @@ class JodaParser:
 
 def _in_zone(local: int, zone: dt.tzinfo) -> int | None:
     """The first moment at which clocks show a time; None if they went forward over it."""
-    near = local - _offset_minutes(local, zone) * 60_000
-    offsets = {_offset_minutes(moment, zone) * 60_000 for moment in (local - _DAY_MS, near, local + _DAY_MS)}
+    near = local - _offset_in(zone, local)
+    offsets = {_offset_in(zone, moment) for moment in (local - _DAY_MS, near, local + _DAY_MS)}
     moments = (local - offset for offset in sorted(offsets, reverse=True))
-    return next((one for one in moments if one + _offset_minutes(one, zone) * 60_000 == local), None)
+    return next((one for one in moments if one + _offset_in(zone, one) == local), None)
 
 
 def _expression(letter: str, count: int, text: str, *, digits_follow: bool) -> str:
