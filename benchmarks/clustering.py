@@ -1,8 +1,9 @@
 """Clustering a month that came in many small files, beside delta-rs's compaction: ``python -m benchmarks.clustering``.
 
-Ten batches of random keys make a partition of small files whose ranges overlap. lakeindex puts them together as they
-are, by key, and along a Z-order curve of two columns; delta-rs compacts them, and puts them into Z-order by the same
-columns, with the same codec and target size. Each works in a process of its own, on a copy of the table of its own.
+Ten batches of random keys make a partition of small files whose ranges overlap, alone or beside months that stay as
+they are. lakeindex puts them together as they are, by key, and along a Z-order curve of two columns; delta-rs compacts
+them, and puts them into Z-order by the same columns, with the same codec and target size. Each works in a process of
+its own, on a copy of the table of its own.
 """
 
 from __future__ import annotations
@@ -37,27 +38,37 @@ PEERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """Rows of the partition, and the small files that they came in."""
+    """Rows of the partition, and the small files that they came in.
+
+    Attributes:
+        older: months of as many rows before it, which stay as they are.
+    """
 
     rows: int
     files: int
+    older: int = 0
 
 
-WORKLOADS: Final = {"month": Month(5_000_000, 300), "short": Month(1_000_000, 100), "T_month": Month(2_000, 20)}
+WORKLOADS: Final = {
+    "month": Month(5_000_000, 300),
+    "year": Month(5_000_000, 300, 11),
+    "short": Month(1_000_000, 100),
+    "T_month": Month(2_000, 20, 2),
+}
 
 
-def batch_of(month: Month, number: int) -> pa.Table:
-    """Rows of one of the batches."""
-    rng, rows = np.random.default_rng(number), month.rows // BATCHES
+def rows_of(day: str, number: int, rows: int) -> pa.Table:
+    """Rows with random keys and times, others for each number."""
+    rng = np.random.default_rng(number)
     ts = FIRST_TS + rng.integers(0, 10**9, rows)
-    return table_of(rng, random_keys(rng, rows), repeat(MONTH, rows), ts)
+    return table_of(rng, random_keys(rng, rows), repeat(day, rows), ts)
 
 
 def load(peer: str, month: Month, uri: str) -> None:
     """Make a table of so many small files."""
     each = month.files // BATCHES
     for number in range(BATCHES):
-        batch = batch_of(month, number)
+        batch = rows_of(MONTH, number, month.rows // BATCHES)
         if peer.startswith("lakeindex"):
             import lakeindex
 
@@ -78,6 +89,12 @@ def load(peer: str, month: Month, uri: str) -> None:
             for at in range(0, batch.num_rows, rows):
                 piece = batch.slice(at, rows)
                 write_deltalake(uri, piece, partition_by=["day"], mode="append", writer_properties=EQUAL)
+    for number in range(month.older):
+        rows = rows_of(f"2025-{number + 1:02}-01", BATCHES + number, month.rows)
+        if peer.startswith("lakeindex"):
+            lakeindex.open_table(uri).bulk_insert(rows)
+        else:
+            write_deltalake(uri, rows, partition_by=["day"], mode="append", writer_properties=EQUAL)
 
 
 def cluster(peer: str, uri: str) -> dict[str, str]:
@@ -87,7 +104,7 @@ def cluster(peer: str, uri: str) -> dict[str, str]:
 
         sort = peer.partition("-")[2] or "key"
         how: dict[str, Any] = {"sort": sort, "columns": COLUMNS if sort == "zorder" else None}
-        done = lakeindex.open_table(uri).cluster(target_size=TARGET, progress=False, **how)
+        done = lakeindex.open_table(uri).cluster([MONTH], target_size=TARGET, progress=False, **how)
         (line,) = done.partitions
         name = COLUMNS[0] if peer.endswith("zorder") else "_hoodie_record_key"
         held = f"{line.candidates_before[name]:.1f} -> {line.candidates_after[name]:.2f}"
@@ -97,10 +114,8 @@ def cluster(peer: str, uri: str) -> dict[str, str]:
     from benchmarks.peers.delta import EQUAL
 
     optimize = DeltaTable(uri).optimize
-    if peer.endswith("zorder"):
-        found = optimize.z_order(COLUMNS, target_size=TARGET, writer_properties=EQUAL)
-    else:
-        found = optimize.compact(target_size=TARGET, writer_properties=EQUAL)
+    how = {"partition_filters": [("day", "=", MONTH)], "target_size": TARGET, "writer_properties": EQUAL}
+    found = optimize.z_order(COLUMNS, **how) if peer.endswith("zorder") else optimize.compact(**how)
     return {"files": f"{found['numFilesRemoved']} -> {found['numFilesAdded']}"}
 
 
