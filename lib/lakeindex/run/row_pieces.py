@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -47,21 +49,20 @@ def write_pieces(
 
 
 def in_blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in blocks of :data:`BLOCK_ROWS`, or fewer if they have :data:`BLOCK_BYTES`: the same for the same
-    rows, however they come.
+    """The same rows in blocks of :data:`BLOCK_ROWS`, or up to the first unit of rows at whose end there are
+    :data:`BLOCK_BYTES`: the same for the same rows, however they come.
     """
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        start = 0
+        start, ends = 0, _ends(batch)
         while start < batch.num_rows:
-            part = batch.slice(start, BLOCK_ROWS - rows)
-            more = _size(part)
-            if size + more >= BLOCK_BYTES:
-                part = part.slice(0, _rows_up_to(part, BLOCK_BYTES - size, rows))
-                more = _size(part)
-            held.append(part)
-            start, rows, size = start + part.num_rows, rows + part.num_rows, size + more
+            done = int(ends[start])
+            full = int(np.searchsorted(ends, done + BLOCK_BYTES - size)) - start
+            most = min(BLOCK_ROWS - rows, batch.num_rows - start)
+            count = min(full + -(rows + full) % _UNIT_ROWS, most)
+            held.append(batch.slice(start, count))
+            start, rows, size = start + count, rows + count, size + int(ends[start + count]) - done
             if rows == BLOCK_ROWS or (size >= BLOCK_BYTES and rows % _UNIT_ROWS == 0):
                 yield _joined(held)
                 held, rows, size = [], 0, 0
@@ -69,44 +70,41 @@ def in_blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield _joined(held)
 
 
-def _rows_up_to(part: pa.RecordBatch, limit: int, rows_before: int) -> int:
-    """Rows up to the first unit of the block at whose end there are ``limit`` bytes."""
-    end = size = 0
-    while end < part.num_rows:
-        step = _UNIT_ROWS - (rows_before + end) % _UNIT_ROWS
-        size += _size(part.slice(end, step))
-        end = min(end + step, part.num_rows)
-        if size >= limit:
-            break
-    return end
+def _ends(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """Bytes of the rows before each row, and of all: int64 [rows + 1]. Arrow's own sizes count an offset and a bit more
+    in each part, so that they depend on how rows come.
+    """
+    parts = [batch.slice(start, BLOCK_ROWS) for start in range(0, batch.num_rows, BLOCK_ROWS)]
+    sizes = [sum(map(_sizes, part.columns), np.zeros(part.num_rows, np.int64)) for part in parts]
+    return np.concatenate([[0], *sizes]).cumsum(dtype=np.int64)
 
 
-def _size(rows: pa.RecordBatch) -> int:
-    """Bytes of rows, which are those of their parts together: Arrow counts an offset and a bit more in each part."""
-    return sum(map(_size_of_array, rows.columns))
-
-
-def _size_of_array(given: pa.Array) -> int:
+def _sizes(given: pa.Array) -> npt.NDArray[np.int64]:
+    """Bytes of each value: int64 [values]."""
     values = _plain(given)
     kind, count = values.type, len(values)
     if pa.types.is_struct(kind):
-        return count + sum(map(_size_of_array, values.flatten()))
-    if pa.types.is_map(kind):
-        first = values.offsets[0].as_py()
-        entries = values.offsets[-1].as_py() - first
-        return _OFFSET * count + sum(_size_of_array(one.slice(first, entries)) for one in (values.keys, values.items))
-    if pa.types.is_nested(kind) and hasattr(values, "flatten"):
-        return _OFFSET * count + _size_of_array(values.flatten())
+        return sum(map(_sizes, values.flatten()), np.ones(count, np.int64))
+    if pa.types.is_nested(kind) and not pa.types.is_union(kind):
+        is_view = pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind)
+        offsets = values.offsets.to_numpy()
+        counts = np.where(values.is_valid(), values.sizes.to_numpy() if is_view else np.diff(offsets), 0)
+        first = offsets[:count].min(initial=offsets[0])
+        every = (offsets[:count] + counts).max(initial=first) - first
+        inner = (values.keys, values.items) if pa.types.is_map(kind) else (values.values,)
+        entries = sum(_sizes(one.slice(first, every)) for one in inner)
+        ends = np.concatenate([[0], entries]).cumsum(dtype=np.int64)
+        return _OFFSET + ends[offsets[:count] - first + counts] - ends[offsets[:count] - first]
     if pa.types.is_null(kind) or pa.types.is_union(kind):  # no table has a union, which is said later
-        return count
+        return np.ones(count, np.int64)
     try:
-        return max(kind.bit_width // 8, 1) * count
+        return np.full(count, max(kind.bit_width // 8, 1), np.int64)
     except ValueError:  # its values have no one width
-        return _OFFSET * count + (pc.sum(pc.binary_length(values)).as_py() or 0)
+        return _OFFSET + pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 def _plain(values: pa.Array) -> pa.Array:
-    """The same values in the form whose size is known."""
+    """The same values in a form whose sizes are known."""
     kind = values.type
     if isinstance(kind, pa.BaseExtensionType):
         return _plain(values.storage)
@@ -116,6 +114,8 @@ def _plain(values: pa.Array) -> pa.Array:
         return _plain(pc.run_end_decode(values))
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
         return values.cast(pa.large_binary())
+    if pa.types.is_fixed_size_list(kind):
+        return values.cast(pa.large_list(kind.value_field))
     return values
 
 

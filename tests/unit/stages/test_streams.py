@@ -295,6 +295,19 @@ def test_blocks_of_rows_of_any_kind_are_of_the_rows(monkeypatch: pytest.MonkeyPa
         assert all(one.nbytes > 750 or one.num_rows == 1_024 for one in found[:-1])
 
 
+def test_what_is_behind_a_null_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_pieces, "BLOCK_BYTES", 3_000)
+    offsets, values = pa.array(range(0, 6_001, 3), pa.int32()), pa.array(range(6_000), pa.int64())
+    held = pa.ListArray.from_arrays(offsets, values, mask=pa.array([n % 3 > 0 for n in range(2_000)]))
+    clean = pa.array(held.to_pylist(), held.type)
+    assert len(held.values) > len(clean.values)
+    found = [
+        [one.num_rows for one in row_pieces.in_blocks(pa.table({"v": rows}).to_batches())] for rows in (held, clean)
+    ]
+    assert found[0] == found[1]
+    assert len(found[0]) > 3
+
+
 @pytest.mark.parametrize("width", [600, 9_000])
 def test_wide_rows_that_come_one_by_one_are_the_batch_that_they_are_in_one(tmp_path: Path, width: int) -> None:
     table = make_table(tmp_path / "t")
