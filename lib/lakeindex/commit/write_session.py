@@ -578,8 +578,8 @@ class WriteSession:
         return type(error)(
             f"{error.message}; by then the write {instant} was decided, and another one may complete it",
             culprit=error.culprit,
-            hint=f"{error.hint or 'run it again'}, with batch_id={batch!r} (--batch-id {shlex.quote(batch)}): so it is "
-            "done once",
+            hint=f"{error.hint or 'run it again'}, with batch_id={batch!r} (--batch-id {shlex.quote(batch)}), so that it "
+            "is done once; `import` names its batches itself",
         )
 
     def _check_table(self, lock: TableLock, plan: RunPlan, commit: CommitMetadata, guards: PublishGuards) -> _Checked:
