@@ -61,8 +61,8 @@ from lakeindex.errors import (
     ObjectNotFoundError,
     StorageError,
     WriteConflictError,
-    in_our_words,
     noted,
+    our_words,
 )
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata, PlannedUpdate, inflight_plan
 from lakeindex.format.partitions import (
@@ -559,14 +559,14 @@ class WriteSession:
             lock.settled(plan.instant)
             return checked.done_by
         try:
-            if standing is None:
-                standing = decide(context.storage, self._verdict(plan, commit, summary, checked))
-            return self._follow(lock, plan, standing, checked.upkeep)
-        except Exception as raised:
-            error = in_our_words(raised)
-            if error is None or isinstance(error, ConflictError) or not self._is_batch(summary):
+            with our_words():
+                if standing is None:
+                    standing = decide(context.storage, self._verdict(plan, commit, summary, checked))
+                return self._follow(lock, plan, standing, checked.upkeep)
+        except LakeIndexError as error:
+            if isinstance(error, ConflictError) or not self._is_batch(summary):
                 raise
-            raise self._decided(plan.instant, error) from raised
+            raise self._decided(plan.instant, error) from error
 
     def _is_batch(self, summary: str | None) -> bool:
         """Whether it was asked for with a batch id; a service does what is left to do, however often."""
@@ -578,8 +578,8 @@ class WriteSession:
         return type(error)(
             f"{error.message}; by then the write {instant} was decided, and another one may complete it",
             culprit=error.culprit,
-            hint=f"{error.hint or 'run it again'}, with batch_id={batch!r} (--batch-id {shlex.quote(batch)}), so that it "
-            "is done once; `import` names its batches itself",
+            hint=f"{error.hint or 'run it again'}, with batch_id={batch!r} (--batch-id {shlex.quote(batch)}), so that "
+            "it is done once; `import` names its batches itself",
         )
 
     def _check_table(self, lock: TableLock, plan: RunPlan, commit: CommitMetadata, guards: PublishGuards) -> _Checked:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -43,7 +43,7 @@ NEW_FILES = {"hoodie.parquet.small.file.limit": "0"}
 ALLOW = {UPDATES_OPTION: "org.apache.hudi.client.clustering.update.strategy.SparkAllowUpdateStrategy"}
 
 
-def rows(first: int, last: int, ts: int = 1, days: str = "xy") -> list[Row]:
+def rows(first: int, last: int, ts: int = 1, days: Sequence[str] = "xy") -> list[Row]:
     """Rows whose keys are in no order."""
     return [Row(f"k{n * 7919 % 10007:05d}", days[n % len(days)], ts, str(n % 17)) for n in range(first, last)]
 
@@ -56,7 +56,13 @@ def upsert(table: LakeTable, batch: list[Row], name: str, options: Mapping[str, 
 
 
 def table_of_parts(
-    folder: Path, parts: int = 3, each: int = 20, days: str = "xy", *, with_metadata: bool = False, **options: str
+    folder: Path,
+    parts: int = 3,
+    each: int = 20,
+    days: Sequence[str] = "xy",
+    *,
+    with_metadata: bool = False,
+    **options: str,
 ) -> LakeTable:
     """A table whose partitions have a small file of each of some batches, with overlapping key ranges."""
     table = make_table(folder / "t", **options)
@@ -253,7 +259,7 @@ def test_small_files_partitions_and_bytes_are_chosen(tmp_path: Path) -> None:
             table.cluster(where)
     assert [one.partition for one in table.cluster(["x"], dry_run=True).partitions] == ["x"]
     assert [one.partition for one in table.cluster(["x", "?"], dry_run=True).partitions] == ["x", "y"]
-    brackets = table_of_parts(tmp_path / "named", days=["[x]", "x"])  # type: ignore[arg-type] # each is a day
+    brackets = table_of_parts(tmp_path / "named", days=["[x]", "x"])
     assert [one.partition for one in brackets.cluster(["[x]"], dry_run=True).partitions] == ["[x]"]
     assert [one.partition for one in brackets.cluster(["[?]"], dry_run=True).partitions] == ["[x]"]
     assert table.cluster(max_bytes=10, dry_run=True).noop

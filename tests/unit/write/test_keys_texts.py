@@ -109,14 +109,20 @@ def test_two_digit_years_are_not_read() -> None:
         JodaParser("yy-MM-dd")
 
 
+def read(pattern: str, text: str, zone: str | None = None) -> int | None:
+    """The moment that a text says, in milliseconds; None if it says none."""
+    found = JodaParser(pattern).parse(text, None if zone is None else zone_of(zone))
+    return None if found is None else found[0]
+
+
 def test_texts_are_read_as_joda_reads_them() -> None:
     """Random ones; recipes/joda_texts.py."""
     said = json.loads((Path(__file__).parents[2] / "vectors" / "joda_texts.json").read_text())
     assert len(said) == 500
     wrong = []
     for pattern, text, millis in said:
-        found = JodaParser(pattern).parse(text, None)
-        if (found[0] if found else None) != millis:
+        found = read(pattern, text)
+        if found != millis:
             wrong.append((pattern, text, found, millis))
     assert wrong == []
 
@@ -150,8 +156,7 @@ def test_texts_are_read_as_joda_reads_them() -> None:
     ],
 )
 def test_other_letters_are_read(pattern: str, text: str, millis: int | None) -> None:
-    found = JodaParser(pattern).parse(text, None)
-    assert (found[0] if found else None) == millis
+    assert read(pattern, text) == millis
 
 
 @pytest.mark.parametrize(
@@ -175,8 +180,7 @@ def test_times_around_the_change_of_clocks_are_read_as_joda_reads_them(
     zone: str, text: str, millis: int | None
 ) -> None:
     """Of the two that clocks show alike it is the first."""
-    found = JodaParser("yyyy-MM-dd HH:mm:ss").parse(text, zone_of(zone))
-    assert (found[0] if found else None) == millis
+    assert read("yyyy-MM-dd HH:mm:ss", text, zone) == millis
 
 
 @pytest.mark.parametrize(
