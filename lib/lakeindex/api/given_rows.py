@@ -14,7 +14,7 @@ from lakeindex.options.option import PARTIAL_OPTION
 from lakeindex.options.types import PartialUpdate
 from lakeindex.time_spent import loading
 from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS
-from lakeindex.write.types.type_fit import decoded_schema, decoded_table
+from lakeindex.write.types.type_fit import decoded_schema, decoded_table, python_problem
 
 ROWS_HINT: Final = (
     "give an Arrow table, reader or dataset, record batches (a list or a generator), rows as a list of dicts, "
@@ -199,8 +199,10 @@ def _from_dicts(rows: Sequence[Mapping[Any, Any]]) -> pa.Table:
     for name in names:
         if not isinstance(name, str):
             raise InputError(f"a column cannot be named {name!r}", culprit=repr(name), hint="names must be texts")
+        values = [row.get(name) for row in rows]
         try:
-            columns.append(pa.array([row.get(name) for row in rows]))
+            columns.append(pa.array(values))
+            _check_one_kind(values, columns[-1].type)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise InputError(
                 f"column {name} of the rows has no one type: {first_line(error)}",
@@ -208,6 +210,19 @@ def _from_dicts(rows: Sequence[Mapping[Any, Any]]) -> pa.Table:
                 hint="give each column one type, or give an Arrow table",
             ) from error
     return pa.table(columns, names=names)
+
+
+def _check_one_kind(values: Iterable[Any], kind: pa.DataType, where: str = "") -> None:
+    """Arrow takes a time among dates for a date, and leaves zones out of times among such without one.
+
+    Raises:
+        ArrowInvalid: there is one.
+    """
+    said = str(kind)
+    for value in values if "date" in said or "timestamp" in said else ():
+        problem = python_problem(value, kind)
+        if problem is not None:
+            raise pa.ArrowInvalid(f"{where}{value!r} is among values of the type {kind}: {problem}")
 
 
 def _from_iterator(items: Iterator[Any]) -> RowStream:
@@ -330,7 +345,11 @@ def _from_pandas(frame: Any) -> pa.Table:
     if named:
         frame = frame.reset_index(level=named)
     try:
-        return pa.Table.from_pandas(frame, preserve_index=False)
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        for place, field in enumerate(table.schema):
+            if frame.dtypes.iloc[place].kind == "O":
+                _check_one_kind(frame.iloc[:, place], field.type, f"column {field.name} has no one type: ")
+        return table
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         told = [str(one) for one in error.args]
         raise InputError(

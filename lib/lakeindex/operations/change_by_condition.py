@@ -44,7 +44,7 @@ from lakeindex.time_spent import loading
 from lakeindex.write.base_file import PARTITION_PATH, RECORD_KEY
 from lakeindex.write.keys.key_generators import KeySpec
 from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS
-from lakeindex.write.types.type_fit import type_problem
+from lakeindex.write.types.type_fit import python_problem, type_problem
 from lakeindex.write.virtual_keys import VirtualKeys
 
 _PACKS_A_SLOT = 4
@@ -155,12 +155,16 @@ def _constant(name: str, value: object, kind: pa.DataType) -> Assigned:
         scalar = value if isinstance(value, pa.Scalar) else pa.scalar(value, kind)
         if scalar.as_py() is None:
             scalar = pa.scalar(None, kind)
+        problem, hint = python_problem(value, kind), "give a value of that type, or an expression that makes one"
     except _ARROW_ERRORS as error:
+        problem, hint = (
+            first_line(error),
+            "a text is an expression: a constant text is in single quotes, as in \"'closed'\"",
+        )
+    if problem is not None:
         raise UsageError(
-            f"column {name!r} is {kind}, and cannot be set to {value!r}: {first_line(error)}",
-            culprit=name,
-            hint="a text is an expression: a constant text is in single quotes, as in \"'closed'\"",
-        ) from None
+            f"column {name!r} is {kind}, and cannot be set to {value!r}: {problem}", culprit=name, hint=hint
+        )
     return Assigned(pc.scalar(scalar), scalar.type, frozenset())
 
 

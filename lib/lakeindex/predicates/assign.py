@@ -10,6 +10,7 @@ Decimals are rounded half up. A float becomes the decimal of its shortest text, 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -271,6 +272,8 @@ class _Values(Reader):
             raise _no_value(literal, wanted, error.hint) from None
         if settled.how is None or settled.value is None:
             raise _no_value(literal, wanted, "CAST(... AS type) rounds, in the expression")
+        if settled.value in (math.inf, -math.inf):
+            raise _no_value(literal, wanted, "it is too large: give a smaller number")
         return Assigned(pc.scalar(scalar_of(settled.value, wanted)), wanted)
 
     def _computed(self, tree: exp.Expr, wanted: pa.DataType) -> Assigned:

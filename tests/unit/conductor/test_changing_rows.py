@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -170,6 +172,57 @@ def test_what_cannot_be_set_is_refused_by_name(tmp_path: Path, values: dict[str,
         table.update(values, where="true")
     assert content_of(table) == oracle.content()
     assert table.upsert(batch_of(FIRST)).updates == 24, "nothing was left behind"
+
+
+TYPED = pa.schema(
+    [
+        ("id", pa.string()),
+        ("n", pa.int64()),
+        ("f", pa.float32()),
+        ("d", pa.date32()),
+        ("t", pa.timestamp("us")),
+        ("z", pa.timestamp("us", "UTC")),
+        ("s", pa.struct([("n", pa.int32())])),
+        ("l", pa.list_(pa.date32())),
+        ("m", pa.map_(pa.string(), pa.int32())),
+    ]
+)
+NOON = dt.datetime(2026, 1, 2, 12)  # noqa: DTZ001 - one without
+STORED: dict[str, list[Any]] = {
+    "n": [1, 2.0, Decimal(3)],
+    "f": [0.5, math.inf],
+    "d": [NOON.date(), None],
+    "t": [NOON],
+    "z": [NOON.replace(tzinfo=dt.UTC)],
+    "s": [{"n": 1}, {}],
+    "l": [[NOON.date(), None]],
+    "m": [[("k", 1)]],
+}
+LOSING: dict[str, list[Any]] = {
+    "n": [1.5, Decimal("1.5")],
+    "f": [1e39],
+    "d": [NOON],
+    "t": STORED["z"],
+    "z": STORED["t"],
+    "s": [{"n": 1.5}, {"o": 1}],
+    "l": [[NOON]],
+    "m": [{"k": 1.5}],
+}
+"""Of which Arrow makes other values of the columns' types."""
+
+
+def test_a_constant_is_stored_as_it_is_or_not_at_all(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t", schema=TYPED, partitions=(), ordering=None)
+    table.upsert(pa.Table.from_pylist([{"id": "a"}], schema=TYPED))
+    for name, value in ((name, value) for name, some in LOSING.items() for value in some):
+        with pytest.raises(UsageError, match=f"column '{name}' is .* cannot be set to "):
+            table.update({name: value}, where="true")
+    assert len(table.history()) == 1
+    for number in range(3):
+        values = {name: some[number] for name, some in STORED.items() if number < len(some)}
+        table.update(values, where="true")
+        (row,) = table.read(meta=False).to_pylist()
+        assert {name: row[name] for name in values} == {**values, **({"s": {"n": None}} if number == 1 else {})}
 
 
 @pytest.mark.parametrize("value", ["null", "case when id = 'a' then null else 'x' end"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 import tempfile
 from pathlib import Path
@@ -20,7 +21,7 @@ from lakeindex.index.locations import in_memory
 from lakeindex.model import IndexType
 from lakeindex.operations.rescale import migrate_to_buckets
 from lakeindex.tasks.local_runner import LocalRunner
-from tests.builders import Row, batch_of, make_table, rows_of
+from tests.builders import SCHEMA, Row, batch_of, make_table, rows_of
 from tests.golden import made_once
 from tests.strategies import examples
 from tests.unit.operations.tables import flip, live_files
@@ -353,6 +354,17 @@ def test_a_key_that_the_table_cannot_have_is_an_error(tmp_path: Path):
     for bad in ("07", "seven", "7.0", "+7", "-0", ""):
         with pytest.raises(InputError, match="a whole number"):
             numbers.get(bad)
+
+
+def test_a_key_is_asked_for_as_it_is_given(tmp_path: Path):
+    """And not by the day of a time."""
+    noon = dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)
+    table = make_table(tmp_path / "t", schema=pa.schema([("id", pa.date32()), *SCHEMA.remove(0)]))
+    table.upsert(pa.table({"id": [noon.date()], "day": ["x"], "ts": [1], "v": ["a"]}))
+    assert table.get({"id": noon.date()}).rows.num_rows == 1
+    for keys in ({"id": noon}, [{"id": noon.replace(tzinfo=None)}], pa.table({"id": [noon]})):
+        with pytest.raises(InputError, match="column 'id' of a key cannot be that"):
+            table.get(keys)
 
 
 def test_key_sets_of_all_kinds(tmp_path: Path):

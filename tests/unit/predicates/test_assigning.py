@@ -96,6 +96,8 @@ def test_texts_as_sql_means_them(column: str, text: str, values: list[Any]) -> N
     [
         ("m", "1.255", "no value of the type decimal"),
         ("l", "1.9", r"1\.9 is no value"),
+        ("f", "1e39", "1e39 is no value of the type float"),
+        ("d", "f - 1e400", "1e400 is no value of the type"),
         ("s", "cast(d as string)", "no CAST of double to string"),
         ("i", "cast(day as int)", "no CAST of date32"),
         ("day", "cast(i as date)", "no CAST of int32 to date32"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import gc
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -127,6 +128,8 @@ def test_levels_of_an_index_with_names_are_columns(tmp_path: Path) -> None:
 
 
 OTHER = PLAIN.set_column(2, "ts", pa.array(["1", "1", "1"]))
+MIXED = (dt.date(2026, 1, 2), dt.datetime(2026, 1, 2, 3), dt.datetime(2026, 1, 2, 3, tzinfo=dt.UTC))  # noqa: DTZ001 - one without
+"""Values of three types, of which Arrow makes one of the first."""
 
 
 @pytest.mark.parametrize(
@@ -139,6 +142,15 @@ OTHER = PLAIN.set_column(2, "ts", pa.array(["1", "1", "1"]))
         (lambda: iter(["a.parquet"]), "a generator of batches gave a str as number 0"),
         (lambda: (one for one in [PLAIN, {"id": "a"}]), "gave a dict as number 1"),
         (lambda: [{"id": "a", "ts": 1}, {"id": 7}], "column id of the rows has no one type"),
+        (
+            lambda: [{"id": MIXED[0]}, {"id": MIXED[1]}],
+            "column id of the rows has no one type: .*a date has no time of day",
+        ),
+        (lambda: [{"id": [MIXED[2]]}, {"id": [MIXED[1]]}], "no one type: .*one has a time zone, the other has none"),
+        (
+            lambda: pd.DataFrame({"at": pd.Series([None, pd.NaT, *MIXED[:2]], dtype=object)}),
+            "column at .*no time of day",
+        ),
         (lambda: [{7: "a"}], "a column cannot be named 7"),
         (lambda: [PLAIN, {"id": "a"}], "a batch cannot be a list"),
         (lambda: ["a.parquet", 7], "a batch cannot be a list"),

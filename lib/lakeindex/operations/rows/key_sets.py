@@ -21,6 +21,7 @@ from lakeindex.table.handle import Table
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import RECORD_KEY
 from lakeindex.write.keys.key_generators import KeySpec
+from lakeindex.write.types.type_fit import python_problem, type_problem
 
 OneKey: TypeAlias = str | Mapping[str, Any] | tuple[Any, ...]
 """A record key as it is stored, or the values of its columns: by name, or of a composite key in the key's order."""
@@ -130,11 +131,16 @@ class KeyForm:
 
 
 def _typed(given: Sequence[Any] | pa.ChunkedArray, kind: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
-    """Values, converted to the type of their column."""
+    """Values, converted to the type of their column. Raises: ValueError: a part of a time would be left out."""
     if isinstance(given, pa.ChunkedArray):
+        if kind is not None and pa.types.is_timestamp(given.type) and (problem := type_problem(given.type, kind)):
+            raise ValueError(f"its type is {given.type}: {problem}")
         return given if kind is None else given.cast(kind)
     if kind is None:
         return pa.array(given)
+    for one in given:
+        if (problem := python_problem(one, kind)) is not None:
+            raise ValueError(f"{one!r}: {problem}")
     return pa.concat_arrays([pa.array([], kind), *(pa.array([one]).cast(kind) for one in given)])
 
 

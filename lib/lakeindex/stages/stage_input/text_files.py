@@ -475,6 +475,8 @@ def _by_arrow(block: bytes, known: Sequence[pa.Field]) -> pa.Table | None:
         )
     except pa.ArrowInvalid:
         return None
+    if any(_is_endless(chunk) for column in rows.columns for chunk in column.chunks):
+        return None  # a number that no float of 32 bits holds
     for name, kind in of_texts.items():
         place = rows.schema.get_field_index(name)
         if pa.types.is_nested(kind):
@@ -485,6 +487,15 @@ def _by_arrow(block: bytes, known: Sequence[pa.Field]) -> pa.Table | None:
             return None
         rows = rows.set_column(place, name, values)
     return rows
+
+
+def _is_endless(values: pa.Array) -> bool:
+    """Whether an infinite number is among them, which JSON has not."""
+    if pa.types.is_float32(values.type):
+        return bool(pc.any(pc.is_inf(values)).as_py())
+    if pa.types.is_struct(values.type):
+        return any(map(_is_endless, values.flatten()))
+    return pa.types.is_list(values.type) and _is_endless(values.flatten())
 
 
 def _is_arrows(kind: pa.DataType) -> bool:

@@ -28,7 +28,12 @@ dictionaries inside of lists.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import datetime as dt
+import math
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from numbers import Real
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -98,6 +103,49 @@ def value_problem(before: pa.ChunkedArray, after: pa.ChunkedArray) -> str | None
         same = pc.or_(same, pc.fill_null(pc.and_(pc.is_nan(before), pc.is_nan(back)), fill_value=False))
     row = pc.index(same, pa.scalar(value=False)).as_py()
     return None if row < 0 else f"{before[row].as_py()} would become {after[row].as_py()}"
+
+
+def python_problem(value: object, kind: pa.DataType) -> str | None:
+    """What Arrow leaves out, and does not say so, when it makes a value of a type of one of Python's; None if nothing.
+
+    It cuts 1.5 to 1, a time of day off a date and a time zone off a time, and leaves fields out that a struct has not.
+    """
+    types = pa.types
+    parts: list[tuple[object, pa.DataType]] = []
+    if value is None or isinstance(value, pa.Scalar):
+        return None
+    if types.is_struct(kind):
+        for name, one in _pairs(value):
+            place = kind.get_field_index(name)
+            if place < 0:
+                return f"it has no field {name!r}"
+            parts.append((one, kind.field(place).type))
+    elif types.is_map(kind):
+        parts = [part for key, one in _pairs(value) for part in ((key, kind.key_type), (one, kind.item_type))]
+    elif types.is_list(kind) or types.is_large_list(kind):
+        parts = [(one, kind.value_type) for one in value]  # type: ignore[attr-defined] # Arrow took it for a list
+    elif isinstance(value, dt.datetime):
+        return _problem_of_time(value, kind)
+    elif types.is_integer(kind) and isinstance(value, (Real, Decimal)) and value != int(value):
+        return f"it would become {int(value)}"
+    elif types.is_float32(kind) and isinstance(value, Real) and not math.isinf(value):
+        stored = pa.scalar(float(value), kind).as_py()
+        return f"it would become {stored}" if math.isinf(stored) else None
+    return next((problem for part in parts if (problem := python_problem(*part)) is not None), None)
+
+
+def _pairs(value: Any) -> Iterable[tuple[Any, Any]]:
+    return value.items() if isinstance(value, Mapping) else value
+
+
+def _problem_of_time(value: dt.datetime, kind: pa.DataType) -> str | None:
+    if value != value:  # noqa: PLR0124 - a null of pandas is no time
+        return None
+    if pa.types.is_date(kind):
+        return "a date has no time of day"
+    if pa.types.is_timestamp(kind) and (value.tzinfo is None) != (kind.tz is None):
+        return "one has a time zone, the other has none"
+    return None
 
 
 def null_problem(column: pa.ChunkedArray, kind: pa.DataType) -> str | None:
