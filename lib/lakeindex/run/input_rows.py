@@ -27,7 +27,7 @@ from lakeindex.storage.storage_file import StorageFile
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.single_columns import nulls_of
 from lakeindex.write.types.schema_fit import fit_column
-from lakeindex.write.types.type_fit import decoded_type
+from lakeindex.write.types.type_fit import decoded_type, from_texts
 
 ADDRESS: Final = "_li_address"
 """Staged column, int64: the number of the row's split above :data:`ADDRESS_SHIFT` bits, its row of the split below."""
@@ -56,7 +56,7 @@ Constants: TypeAlias = tuple[tuple[str, str | None], ...]
 
 def repeated_text(text: str | None, kind: pa.DataType, rows: int) -> pa.Array:
     """A column of one value that is given as text. Raises: ArrowInvalid: it is none of the type."""
-    return pa.repeat(pa.scalar(text, pa.string()).cast(kind), rows)
+    return pa.repeat(from_texts(pa.array([text], pa.string()), kind)[0], rows)
 
 
 class InputChangedError(InputError):

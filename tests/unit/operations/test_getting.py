@@ -331,6 +331,7 @@ def test_a_key_that_the_table_cannot_have_is_an_error(tmp_path: Path):
         ("eu",): "cannot be",
         ("eu", 7, "x"): "cannot be",
         ("eu", "seven"): "column 'number' of a key",
+        ("eu", "0x7"): "column 'number' of a key",
         (None, None): "all null",
         "": "no record key",
     }

@@ -16,6 +16,7 @@ import pytest
 import lakeindex
 from lakeindex.errors import InputError, OptionError, QuarantineExceededError, SchemaMismatchError
 from lakeindex.options.types import CsvFormat, InputFormat
+from lakeindex.run.input_rows import repeated_text
 from lakeindex.stages.stage_input import text_files
 from lakeindex.stages.stage_input.input_pieces import read_pieces, read_split
 from lakeindex.stages.stage_input.inputs import PACKINGS, Split, find_inputs
@@ -27,6 +28,7 @@ BAD = object()
 TEXTS: tuple[tuple[pa.DataType, Sequence[tuple[str, Any]]], ...] = (
     (pa.int64(), [("9007199254740993", 2**53 + 1), ("9.0", 9), (" 7 ", 7), ("1e3", 1000), ("-5", -5), ("+5", 5)]),
     (pa.int64(), [("9223372036854775807", 2**63 - 1), ("9223372036854775808", BAD), ("1.5", BAD), ("x", BAD)]),
+    (pa.int64(), [("0x10", BAD), ("-0XF", BAD), ("0xFFFFFFFFFFFFFFFF", BAD), ("010", 10)]),
     (pa.int32(), [("2147483647", 2**31 - 1), ("2147483648", BAD), ("true", BAD), ("1 2", BAD), ("", None)]),
     (pa.float64(), [("0.1", 0.1), ("inf", float("inf")), ("-Infinity", float("-inf")), ("1e400", BAD), ("1,5", BAD)]),
     (pa.float32(), [("0.5", 0.5), ("1e39", BAD), ("", None)]),
@@ -122,6 +124,12 @@ def test_json_takes_numbers_as_they_are_and_whatever_csv_takes_as_text(tmp_path:
         assert piece["v"].to_pylist() == [None, None if value is BAD else value, None], (kind, text)
         told = piece[BAD_VALUE].to_pylist() if BAD_VALUE in piece.column_names else [None] * 3
         assert [one is None for one in told] == [True, value is not BAD, True], (kind, text, told)
+
+
+def test_what_a_folder_says_has_decimal_digits() -> None:
+    assert repeated_text("10", pa.int64(), 2).to_pylist() == [10, 10]
+    with pytest.raises(pa.ArrowInvalid, match="decimal digits"):
+        repeated_text("0x10", pa.int64(), 2)
 
 
 def test_csv_takes_every_text(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from lakeindex.table.handle import Table
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import RECORD_KEY
 from lakeindex.write.keys.key_generators import KeySpec
-from lakeindex.write.types.type_fit import python_problem, type_problem
+from lakeindex.write.types.type_fit import from_texts, python_problem, type_problem
 
 OneKey: TypeAlias = str | Mapping[str, Any] | tuple[Any, ...]
 """A record key as it is stored, or the values of its columns: by name, or of a composite key in the key's order."""
@@ -138,10 +138,13 @@ def _typed(given: Sequence[Any] | pa.ChunkedArray, kind: pa.DataType | None) -> 
         return given if kind is None else given.cast(kind)
     if kind is None:
         return pa.array(given)
-    for one in given:
-        if (problem := python_problem(one, kind)) is not None:
-            raise ValueError(f"{one!r}: {problem}")
-    return pa.concat_arrays([pa.array([], kind), *(pa.array([one]).cast(kind) for one in given)])
+    return pa.concat_arrays([pa.array([], kind), *(_value(one, kind) for one in given)])
+
+
+def _value(one: Any, kind: pa.DataType) -> pa.Array:
+    if (problem := python_problem(one, kind)) is not None:
+        raise ValueError(f"{one!r}: {problem}")
+    return from_texts(pa.array([one]), kind) if isinstance(one, str) else pa.array([one]).cast(kind)
 
 
 def key_set(keys: KeySet, form: KeyForm) -> pa.Array:

@@ -28,6 +28,7 @@ from lakeindex.storage.storage_file import StorageFile
 from lakeindex.tasks.memory_bound import MIB
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.types.avro_schema import DELETE_MARK
+from lakeindex.write.types.type_fit import from_texts
 
 Bad: TypeAlias = dict[int, str]
 """Rows whose value is none of its type, and the value as the file has it."""
@@ -81,7 +82,7 @@ def _cast(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """Raises: ArrowInvalid, ArrowNotImplementedError: a text is no value of the type, or the type has no texts."""
     if pa.types.is_integer(kind):
         try:
-            return texts.cast(kind)
+            return from_texts(texts, kind)
         except pa.ArrowInvalid:
             return texts.cast(_WIDE).cast(kind)
     if pa.types.is_floating(kind):

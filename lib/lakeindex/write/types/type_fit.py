@@ -46,6 +46,7 @@ _TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
 _NUMBER = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
 _LIST = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+_HEXADECIMAL = r"^\s*[+-]?0[xX]"
 _FAMILIES = (("text", _TEXT), ("bytes", _BYTES), ("number", _NUMBER), ("list", _LIST))
 
 
@@ -132,6 +133,17 @@ def python_problem(value: object, kind: pa.DataType) -> str | None:
         stored = pa.scalar(float(value), kind).as_py()
         return f"it would become {stored}" if math.isinf(stored) else None
     return next((problem for part in parts if (problem := python_problem(*part)) is not None), None)
+
+
+def from_texts(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Texts as values of a type, as Arrow reads them, but for hexadecimal digits, whose ``0xFFFFFFFFFFFFFFFF`` is -1.
+
+    Raises:
+        ArrowInvalid, ArrowNotImplementedError: a text is no value of the type, or the type has no texts.
+    """
+    if pa.types.is_integer(kind) and pc.any(pc.match_substring_regex(texts, _HEXADECIMAL)).as_py():
+        raise pa.ArrowInvalid("a whole number has decimal digits")
+    return texts.cast(kind)
 
 
 def _pairs(value: Any) -> Iterable[tuple[Any, Any]]:
