@@ -254,7 +254,7 @@ def not_compared(table: Table, snapshot: Snapshot) -> list[BaseFile]:
     Our verdicts say which commits are ours: for a table that only we write to, nothing else is read.
     """
     writes, digest = _writes(snapshot), _digest(table)
-    state = (digest, len(writes), max(writes, default=""))
+    state = (digest, writes)
     if _COMPARED.get(table.uri) == state:
         return []
     foreign = writes - verdict_times(table.storage)
@@ -276,8 +276,8 @@ def remember_compared(table: Table, snapshot: Snapshot) -> None:
     records.put(table.storage, COMPARED_PATH, records.encode({"properties": _digest(table), "instants": foreign}))
 
 
-def _writes(snapshot: Snapshot) -> set[str]:
-    return {one.time for one in snapshot.timeline.completed_writes}
+def _writes(snapshot: Snapshot) -> frozenset[str]:
+    return snapshot.timeline.completed_write_times
 
 
 def _digest(table: Table) -> int:

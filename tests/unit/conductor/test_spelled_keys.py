@@ -18,11 +18,13 @@ from lakeindex.errors import (
     TableCorruptError,
     TableUnsupportedError,
 )
-from lakeindex.model import BaseFile
+from lakeindex.files.file_system_view import Snapshot
+from lakeindex.model import BaseFile, Instant
 from lakeindex.storage import open_storage
 from lakeindex.table import stored_keys
 from lakeindex.table.binding import format_binding, parse_binding
 from lakeindex.table.handle import Table
+from lakeindex.timeline.timeline import Timeline
 from lakeindex.write.keys.key_generators import KeySpec
 from lakeindex.write.types.avro_schema import schema_to_avro
 from tests.builders import Row, as_hudis, batch_of, make_table, rows_of
@@ -385,6 +387,24 @@ def test_files_of_new_foreign_instants_are_compared_and_no_others(tmp_path: Path
     stored_keys.remember_compared(opened, opened.snapshot())
     stored_keys._COMPARED.clear()
     assert stored_keys.not_compared(opened, opened.snapshot()) == []
+
+
+def test_a_commit_that_comes_as_another_one_goes_is_compared(tmp_path: Path) -> None:
+    """Its instant may be older than the newest: the writes are as many as before, and end with the same."""
+    table = table_of("h0150_v6_timestamp", tmp_path)
+    upserted(table, ROWS.slice(1, 1))
+    opened = Table.open(open_storage(table.uri))
+    now = opened.load_timeline()
+    (late, *_), newest = now.completed_writes, now.completed_writes[-1]
+    gone = Instant(f"{int(late.time) - 1}", late.action, late.state)
+
+    def state(*writes: Instant) -> Snapshot:
+        return opened.snapshot(timeline=Timeline.of(now.layout, writes, now.storage))
+
+    stored_keys.remember_compared(opened, state(gone, newest))
+    assert stored_keys.not_compared(opened, state(gone, newest)) == []
+    theirs = stored_keys.not_compared(opened, state(late, newest))
+    assert {one.instant_time for one in theirs} == {late.time}
 
 
 @pytest.mark.parametrize("zone", some_of(["UTC", None], bool, pytest.mark.slow))
