@@ -127,8 +127,8 @@ def python_problem(value: object, kind: pa.DataType) -> str | None:
         parts = [(one, kind.value_type) for one in value]  # type: ignore[attr-defined] # Arrow took it for a list
     elif isinstance(value, dt.datetime):
         return _problem_of_time(value, kind)
-    elif types.is_integer(kind) and isinstance(value, (Real, Decimal)) and value != int(value):
-        return f"it would become {int(value)}"
+    elif types.is_integer(kind) and isinstance(value, (Real, Decimal)) and value != math.trunc(value):
+        return f"it would become {math.trunc(value)}"
     elif types.is_float32(kind) and isinstance(value, Real) and not math.isinf(value):
         stored = pa.scalar(float(value), kind).as_py()
         return f"it would become {stored}" if math.isinf(stored) else None
