@@ -347,7 +347,7 @@ def _from_pandas(frame: Any) -> pa.Table:
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)
         for place, field in enumerate(table.schema):
-            if frame.dtypes.iloc[place].kind == "O":
+            if frame.dtypes.iloc[place] == "object":
                 _check_one_kind(frame.iloc[:, place], field.type, f"column {field.name} has no one type: ")
         return table
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:

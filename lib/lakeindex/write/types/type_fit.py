@@ -106,15 +106,15 @@ def value_problem(before: pa.ChunkedArray, after: pa.ChunkedArray) -> str | None
     return None if row < 0 else f"{before[row].as_py()} would become {after[row].as_py()}"
 
 
-def python_problem(value: object, kind: pa.DataType) -> str | None:
+def python_problem(value: Any, kind: pa.DataType) -> str | None:
     """What Arrow leaves out, and does not say so, when it makes a value of a type of one of Python's; None if nothing.
 
     It cuts 1.5 to 1, a time of day off a date and a time zone off a time, and leaves fields out that a struct has not.
     """
     types = pa.types
-    parts: list[tuple[object, pa.DataType]] = []
-    if value is None or isinstance(value, pa.Scalar):
-        return None
+    parts: list[tuple[Any, pa.DataType]] = []
+    if value is None or isinstance(value, pa.Scalar) or (types.is_nested(kind) and not isinstance(value, Iterable)):
+        return None  # a null, which pandas has several of
     if types.is_struct(kind):
         for name, one in _pairs(value):
             place = kind.get_field_index(name)
@@ -124,7 +124,7 @@ def python_problem(value: object, kind: pa.DataType) -> str | None:
     elif types.is_map(kind):
         parts = [part for key, one in _pairs(value) for part in ((key, kind.key_type), (one, kind.item_type))]
     elif types.is_list(kind) or types.is_large_list(kind):
-        parts = [(one, kind.value_type) for one in value]  # type: ignore[attr-defined] # Arrow took it for a list
+        parts = [(one, kind.value_type) for one in value]
     elif isinstance(value, dt.datetime):
         return _problem_of_time(value, kind)
     elif types.is_integer(kind) and isinstance(value, (Real, Decimal)) and value != math.trunc(value):
