@@ -33,6 +33,7 @@ from lakeindex.run.spec import BoundTable
 from lakeindex.run.table_facts import facts_of
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import index_change_times, index_record, newest_in_force
+from lakeindex.table.index_inference import check_noted_buckets
 from lakeindex.tasks.runner import Runner
 from lakeindex.write.types.avro_schema import schema_to_avro
 
@@ -183,6 +184,7 @@ def _rewrite(
 
     def planned(opened: BoundTable) -> tuple[BoundTable, Rescale, Mapping[str, Sequence[BaseFile]], bool]:
         layout, target = layouts(opened)
+        check_noted_buckets(opened.table, opened.snapshot.timeline, target)
         work = Rescale(opened, layout, target, runner, config)
         return opened, work, work.partitions(opened.snapshot), target == layout
 

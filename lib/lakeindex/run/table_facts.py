@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from lakeindex.errors import OptionError
 from lakeindex.files.file_system_view import Snapshot
+from lakeindex.index.bucket_options import layout_of
 from lakeindex.model import IndexType, MergeMode
 from lakeindex.options.option import INDEX_OPTION
 from lakeindex.options.types import WriteConfig
@@ -13,7 +14,7 @@ from lakeindex.run.spec import TableFacts
 from lakeindex.table.binding import BINDING_PROPERTY, state_index
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import index_change_times, index_in_force
-from lakeindex.table.index_inference import index_of_stored
+from lakeindex.table.index_inference import check_noted_buckets, index_of_stored
 from lakeindex.table.key_spelling import check_bound, spec_given, spelling_of
 from lakeindex.table.refusals import check_virtual_index
 from lakeindex.table.stored_keys import not_compared, remember_compared, row_elsewhere, sample_rows
@@ -82,6 +83,8 @@ def facts_of(table: Table, snapshot: Snapshot, config: WriteConfig) -> TableFact
     changes = index_change_times(table.storage)
     index = index_in_force(table.storage, snapshot.timeline, binding.index, changes)
     check_virtual_index(properties, index.index_type)
+    if index.index_type is IndexType.BUCKET:
+        check_noted_buckets(table, snapshot.timeline, layout_of(index))
     return TableFacts(
         name=table.name,
         schema=written_schema(table, snapshot),

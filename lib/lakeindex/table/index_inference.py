@@ -16,14 +16,16 @@ which is Hudi's own default and what is taken: whoever wants the other says so w
 Of a bucket table Hudi keeps neither the count nor the fields nor whose rule for them it was, but the stored keys show
 it: a key with the hash ``h`` lies in bucket ``b`` of ``n`` only if ``n`` divides ``h - b``. So the count divides the
 greatest common divisor of these differences, and is above the greatest bucket. What a caller says is compared with the
-keys; what the keys leave open is asked for, and never assumed.
+keys; what the keys leave open is asked for, and never assumed. Where partitions have counts of their own, Hudi 1.1 and
+later note the rules in a folder of the table, and its writers follow them, whatever their options say.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -44,7 +46,9 @@ from lakeindex.index.bucket_options import (
     BucketLayout,
     BucketOptions,
     KeyRule,
+    format_rules,
     layout_of,
+    parse_rules,
     spec_of,
 )
 from lakeindex.model import BaseFile, IndexSpec, IndexType
@@ -52,12 +56,16 @@ from lakeindex.options.option import INDEX_OPTION
 from lakeindex.options.option_table import BY_KEY
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
+from lakeindex.storage import list_names
 from lakeindex.table.binding import new_index
 from lakeindex.table.handle import Table
+from lakeindex.timeline.timeline import Timeline
 from lakeindex.write.keys.key_generators import KeySpec
 from lakeindex.write.virtual_keys import VirtualKeys
 
 _HASHING_METADATA: Final = ".hoodie/.bucket_index/consistent_hashing_metadata"
+_NOTED_BUCKETS: Final = ".hoodie/.bucket_index/partition_bucket_index_meta/configs"
+_NOTED_SUFFIX: Final = ".hashing_config"
 _RECORD_INDEX: Final = "record_index"
 _LIKELY_BUCKETS: Final = 100_000
 _TELLING_GROUPS: Final = 4
@@ -94,6 +102,9 @@ def index_of_stored(table: Table, snapshot: Snapshot, config: WriteConfig) -> In
         return None
     config = _with_properties(table, config)
     _refuse_consistent_hashing(table)
+    noted = noted_buckets(table, snapshot.timeline)
+    if noted is not None:
+        config = _laid_under(config, {INDEX_OPTION: IndexType.BUCKET, **noted.options}, f"{noted.path} says")
     files = snapshot.base_files_all()
     asked = config.index_type
     if are_buckets(files):
@@ -125,20 +136,85 @@ def _with_properties(table: Table, config: WriteConfig) -> WriteConfig:
         if key == INDEX_OPTION or option.bound_with
         if entries.get(key)
     }
-    if not stated:
-        return config
+    return _laid_under(config, stated, "the table's properties say") if stated else config
+
+
+def _laid_under(config: WriteConfig, stated: Mapping[str, str], told: str) -> WriteConfig:
+    """The options, with what is stated of the index laid under them. Raises: OptionError: they say something else."""
     parsed = parse_options(stated)
     for key in stated:
         area, field = BY_KEY[key].area, BY_KEY[key].field
         asked, said = config.given(area, field), parsed.given(area, field)
         if asked not in (None, said):
             raise OptionError(
-                f"option {key} cannot be {asked}: the table's properties say {said}",
-                culprit=key,
-                hint="leave the option out",
+                f"option {key} cannot be {asked}: {told} {said}", culprit=key, hint="leave the option out"
             )
         config = config.having(area, field, said)
     return config
+
+
+@dataclass(frozen=True, slots=True)
+class NotedBuckets:
+    """Counts of buckets by partition that Hudi's writers follow.
+
+    Attributes:
+        path: the file that says them.
+        options: as options.
+    """
+
+    path: str
+    options: Mapping[str, str]
+
+
+def noted_buckets(table: Table, timeline: Timeline) -> NotedBuckets | None:
+    """The newest counts by partition that Hudi has noted in a table; None if there are none.
+
+    Source: ``PartitionBucketIndexHashingConfig`` of Hudi 1.1 and 1.2: those of a pending rescaling do not count.
+
+    Raises:
+        TableCorruptError: they cannot be read.
+        TableUnsupportedError: their rules are no regular expressions.
+        OptionError: an expression that Java and Python read differently.
+    """
+    pending = {f"{one.time}{_NOTED_SUFFIX}" for one in timeline.pending_writes}
+    names = [name for name in list_names(table.storage, _NOTED_BUCKETS) if name.endswith(_NOTED_SUFFIX)]
+    newest = max((name for name in names if name not in pending), default=None)
+    if newest is None:
+        return None
+    path = f"{_NOTED_BUCKETS}/{newest}"
+    try:
+        said = json.loads(table.storage.read(path))
+        rule, count, expressions = str(said["rule"]), int(said["defaultBucketNumber"]), str(said["expressions"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise TableCorruptError(
+            f"{path} is damaged: {error!r}", culprit=path, hint="restore it: Hudi's writers follow it"
+        ) from None
+    if rule.lower() != "regex":
+        raise TableUnsupportedError(
+            f"{path} has rules of the type {rule!r} for the buckets of partitions",
+            culprit=path,
+            hint="only regular expressions are followed; write to the table with Hudi",
+        )
+    return NotedBuckets(path, {COUNT_OPTION: str(count), RULES_OPTION: format_rules(parse_rules(expressions))})
+
+
+def check_noted_buckets(table: Table, timeline: Timeline, layout: BucketLayout) -> None:
+    """Refuse to place keys otherwise than Hudi's writers do by what they have noted in the table.
+
+    Raises:
+        TableUnsupportedError: these counts are others. Also as :func:`noted_buckets`.
+    """
+    noted = noted_buckets(table, timeline)
+    ours = layout.options()
+    odd = [] if noted is None else [key for key, text in noted.options.items() if ours[key] != text]
+    if noted is not None and odd:
+        raise TableUnsupportedError(
+            f"table {table.name} would have {odd[0]}={ours[odd[0]] or 'nothing'}, and {noted.path}, which Hudi's "
+            f"writers follow, says {noted.options[odd[0]] or 'nothing'}: each would store keys anew that the other has",
+            culprit=noted.path,
+            hint="change buckets of such a table with Hudi's procedure partition_bucket_index_manager alone, and write "
+            "to it with Hudi since; or copy its rows into a new table",
+        )
 
 
 def _refuse_consistent_hashing(table: Table) -> None:

@@ -311,6 +311,53 @@ def test_consistent_hashing_is_refused_by_name(tmp_path: Path) -> None:
             shown(folder, **options)
 
 
+def note_buckets(folder: Path, expressions: str, instant: str = "00000000000000", **others: object) -> Path:
+    """As Hudi 1.1 and later note counts of buckets by partition."""
+    noted = folder / ".hoodie/.bucket_index/partition_bucket_index_meta/configs" / f"{instant}.hashing_config"
+    said = {"expressions": expressions, "defaultBucketNumber": 4, "rule": "regex", "version": 1, "instant": instant}
+    noted.parent.mkdir(parents=True, exist_ok=True)
+    noted.write_text(json.dumps(said | others))
+    return noted
+
+
+def test_counts_by_partition_that_hudi_has_noted_are_bound(tmp_path: Path) -> None:
+    """No key of a partition to come shows them; those of a rescaling that is pending do not count."""
+    folder = unpack_table("h120_v6_bucket", tmp_path)
+    note_buckets(folder, r"^2027, 16;")
+    note_buckets(folder, r"^2027,32", "30000101000000000")
+    (folder / ".hoodie" / "30000101000000000.replacecommit.requested").write_bytes(b"")
+    spec = shown(folder)
+    assert spec is not None
+    assert (spec.option(COUNT), spec.option(RULES)) == ("4", "^2027,16")
+    assert shown(folder, **{RULES: "^2027,16"}) == spec
+    with pytest.raises(OptionError, match=r"configs/00000000000000.hashing_config says \^2027,16"):
+        shown(folder, **{RULES: "^2027,8"})
+    with pytest.raises(OptionError, match="cannot be BLOOM"):
+        shown(folder, **{"hoodie.index.type": "BLOOM"})
+    note_buckets(folder, "x", rule="glob")
+    with pytest.raises(TableUnsupportedError, match="rules of the type 'glob'"):
+        shown(folder)
+    note_buckets(folder, "x").write_text("{}")
+    with pytest.raises(TableCorruptError, match="hashing_config is damaged"):
+        shown(folder)
+
+
+def test_what_hudi_has_noted_since_is_not_passed_over(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t", hoodie__index__type="BUCKET", hoodie__bucket__index__num__buckets="4")
+    table.upsert(batch_of([Row("a", "x", 1, "1")]))
+    noted = note_buckets(Path(table.uri), "^y$,2")
+    with pytest.raises(TableUnsupportedError, match=r"partition.expressions=nothing, and .*says \^y\$,2"):
+        table.upsert(batch_of([Row("b", "y", 1, "1")]))
+    assert len(table.history()) == 1
+    noted.unlink()
+    table.rescale(partitions={"x": 2}, progress=False)
+    note_buckets(Path(table.uri), "^x$,2")
+    table.upsert(batch_of([Row("b", "y", 1, "1")]))
+    with pytest.raises(TableUnsupportedError, match=r"num.buckets=8, and .*hashing_config, .* says 4"):
+        table.rescale(8, progress=False)
+    assert table.read(meta=False).num_rows == 2
+
+
 def test_what_the_properties_say_counts(tmp_path: Path) -> None:
     folder = as_hudis(make_table(tmp_path / "t"))
     with (folder / ".hoodie" / "hoodie.properties").open("a") as properties:
