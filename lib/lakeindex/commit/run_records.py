@@ -404,9 +404,8 @@ def claim_scheduled(context: WriteContext, run: RunIdentity, attempt: int, time:
     claim = Claim(time, context.host.new_token(), run.key, run.run_id, run.batch_id, attempt)
     if load_verdict(storage, time) is None and _claimed(storage, claim):
         found = context.table.load_timeline().find(time)
-        if begin_heartbeat(storage, time) and [(one.action, one.state) for one in found] == [
-            (action, InstantState.REQUESTED)
-        ]:
+        is_free = [(one.action, one.state) for one in found] == [(action, InstantState.REQUESTED)]
+        if is_free and begin_heartbeat(storage, time):
             return
         drop_claim(storage, time)
     raise WriteConflictError(

@@ -46,7 +46,7 @@ from lakeindex.parquet.stamps import digest_in
 from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.run.replaced import ids_by_partition
 from lakeindex.run.spec import TableFacts
-from lakeindex.showing.json_values import json_of
+from lakeindex.showing.json_values import from_known, json_of
 from lakeindex.stages.merge_write.file_slices import new_file_stat
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
@@ -214,8 +214,10 @@ def _split(task: SplitTask) -> SplitFile:
     store = storage_at(task.table_uri)
     done = records.load(store, f"{task.target}.json")
     if done:
-        known = {int(place): tuple(RowsPiece(**one) for one in found) for place, found in done["pieces"].items()}
-        return SplitFile(task.old, known, RowDigest(**done["digest"]))
+        known = {
+            int(place): tuple(from_known(RowsPiece, one) for one in found) for place, found in done["pieces"].items()
+        }
+        return SplitFile(task.old, known, from_known(RowDigest, done["digest"]))
     data, digest = bytearray(), RowDigest()
     pieces: dict[int, tuple[RowsPiece, ...]] = {}
     for rows in _batches(store, task.old, moved_schema(task.schema), chunk_bytes(current_share())):
@@ -455,8 +457,8 @@ def _built_before(store: Storage, task: BuildTask) -> BuiltFile | None:
         return None
     if size != done["size"]:
         return None
-    read = RowDigest(**done["read"])
-    return BuiltFile(_sized(task.new, size), RowDigest(**done["digest"]), done["footer"], read)
+    read = from_known(RowDigest, done["read"])
+    return BuiltFile(_sized(task.new, size), from_known(RowDigest, done["digest"]), done["footer"], read)
 
 
 def _sized(file: BaseFile, size: int) -> BaseFile:

@@ -205,6 +205,7 @@ ALL_IF_LEFT_OUT = [
 def test_names_of_nothing_do_not_mean_all(table: Path, command: tuple[str, ...], culprit: str):
     """As a script says it whose variable is empty."""
     _refused(table, 2, culprit, command[0], table, *command[1:])
+    _refused(table, 2, "--partition", "repair", "properties", table, "--partition", " ,")
 
 
 def test_properties_and_memory_that_are_said_in_two_ways(table: Path, tmp_path: Path):

@@ -646,6 +646,7 @@ def test_a_clustering_that_hudi_carries_out_is_not_taken_over(version: dict[str,
         world.table.cluster(instant=plan.instant, runner=RUNNER)
     assert done
     assert world.timeline().pending == (begun,)
+    assert world.store.list(".hoodie/.heartbeat") == []
     for attempt in (world.table.rollback, lambda instant: world.table.cluster(instant=instant, runner=RUNNER)):
         with pytest.raises((PendingInstantError, UsageError)):
             attempt(plan.instant)

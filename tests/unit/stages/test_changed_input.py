@@ -17,7 +17,9 @@ from lakeindex.conductor.upsert import run_stage_input
 from lakeindex.errors import InputError
 from lakeindex.model import Operation
 from lakeindex.run.chunks import chunk_columns, chunks_of
+from lakeindex.run.feeds import Feed
 from lakeindex.run.spec import RunSpec, run_folder
+from lakeindex.storage.memory import MemoryStorage
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, make_table, rows_of
 from tests.meanwhile import Meanwhile
@@ -138,6 +140,27 @@ def test_a_file_that_is_replaced_is_not_committed_as_the_one_before(
     assert not table.upsert(str(batch), batch_id="one").noop
     assert values_of(table) == {"B"}
     assert table.upsert(str(batch), batch_id="one").noop
+
+
+def test_an_object_among_the_run_folders_that_is_replaced_is_found_out(
+    tmp_path: Path, table: lakeindex.LakeTable, batch: Path
+) -> None:
+    """What lies there is the library's own only if it wrote it. (A root on this machine has two names.)"""
+    root = f"memory://{tmp_path.name}-runs"
+    store, other = MemoryStorage.named(root.removeprefix("memory://")), write(tmp_path / "other.parquet", "B")
+    store.write("b.parquet", batch.read_bytes())
+    runner = Meanwhile(READING, lambda: store.write("b.parquet", other.read_bytes()), is_late=True)
+    with pytest.raises(InputError, match=CHANGED):
+        table.upsert(f"{root}/b.parquet", checkpoints=root, runner=runner)
+    assert rows_of(table) == []
+
+
+def test_a_batch_that_is_a_feed_now_is_staged_anew(table: lakeindex.LakeTable, tmp_path: Path) -> None:
+    """Of a feed a delete loses to a row of its key, of a batch the last one wins."""
+    path = tmp_path / "b.csv"
+    path.write_text("id,day,ts,v,_hoodie_is_deleted\nk,d,1,w,false\nk,d,1,,true\n")
+    assert staged(table, path, "r", {}) != staged(table, path, "anew", {}, feed=Feed("s"))
+    assert staged(table, path, "r", {}, feed=Feed("s")) == staged(table, path, "anew", {}, feed=Feed("s"))
 
 
 def test_a_file_that_becomes_what_it_was_is_found_out(table: lakeindex.LakeTable, batch: Path, tmp_path: Path) -> None:

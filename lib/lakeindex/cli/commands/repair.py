@@ -15,7 +15,6 @@ from lakeindex.cli.shared import (
     parse_pairs,
     progress,
     say,
-    split_names,
     table_argument,
 )
 from lakeindex.options.parse import parse_options
@@ -146,7 +145,7 @@ def properties(
     """
     from lakeindex.api.table import LakeTable
 
-    named: Any = {name: split_names(text) or None for name, text in fields.items()}
+    named: Any = {name: named_only(text, f"--{name}") for name, text in fields.items()}
     said = pairs_of(properties, "--property", "property")
     done = LakeTable(table).repair_properties(**named, properties=said, apply=apply, options=parse_pairs(options))
     say(done, as_json=as_json)

@@ -122,7 +122,7 @@ class FoundInputs:
         except InputError:  # all are gone that one path stands for
             raise changed_input(batch_id, ", ".join(named)) from None
         for file, mark in zip(self.files, self.marks, strict=True):
-            if file.root == self.own_root:
+            if file.root == self.own_root and file.path.endswith(ARROW_SUFFIX):
                 continue
             if now.get((file.root, file.path)) != replace(file, constants=()) or (
                 self._may_hide(file) and hash_file(file) != mark

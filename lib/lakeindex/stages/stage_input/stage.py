@@ -284,7 +284,7 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner, *, loads: bool
     basis = digest_of_text(
         digest, spec.operation, facts.schema.to_string(), facts.keys, event_time_mark(facts), facts.index,
         config.chunk_rows, config.input_format, *((config.null_for_missing,) if config.null_for_missing else ()),
-        *((spec.chosen.digest,) if spec.chosen is not None else ()),
+        *((spec.chosen.digest,) if spec.chosen is not None else ()), *(("feed",) if spec.feed is not None else ()),
         *((config.csv,) if config.csv != PLAIN_CSV else ()),
         *((config.partial_update, facts.given) if facts.given is not None else ()),
         *((function.name,) if function is not None else ()),
@@ -597,7 +597,7 @@ class _Keying:
         facts, operation = task.facts, task.spec.operation
         only = None
         updates = operation is Operation.UPSERT and task.spec.change is None and task.spec.merge_function is None
-        lacking = Lacking(tuple(batch.column_names), facts.deciding, updates)
+        lacking = Lacking(tuple(batch.column_names), facts.deciding, updates, is_feed=task.spec.feed is not None)
         batch, bad_values = without_bad_values(batch, task.split.file, first)
         if operation is Operation.DELETE:
             # Of a file with more columns no others count: with an ordering value in it, the delete could come too late.

@@ -71,11 +71,13 @@ class Lacking:
     Attributes:
         deciding: columns that it cannot lack: of the record key, the partition path, the ordering.
         updates: it may be a partial update; else its rows are stored whole.
+        is_feed: it is a feed of changes, whose rows are whole.
     """
 
     names: tuple[str, ...]
     deciding: frozenset[str] = frozenset()
     updates: bool = False
+    is_feed: bool = False
 
     def error(self, missing: Sequence[str], stored: Sequence[str]) -> SchemaMismatchError:
         """What is said of the missing ones; ``stored``: the table's columns."""
@@ -102,6 +104,8 @@ class Lacking:
                 f"every row needs {decides!r}, which is part of the record key, the partition path or the ordering: "
                 "add it to the batch"
             )
+        if self.is_feed:
+            return "make the feed with all columns that the table has"
         if self.updates:
             return "partial=True (--partial) keeps what is stored in columns that a batch lacks"
         return f"with {NULL_FOR_MISSING_OPTION}=true columns that it lacks are null in its rows"
