@@ -71,6 +71,11 @@ REPAIR_KEYS: Final = (
 )
 """What to do about keys that are stored more than once."""
 
+METADATA_ANEW: Final = (
+    "build the metadata table anew: `lakeindex metadata drop TABLE`, then `lakeindex metadata build TABLE`"
+)
+"""What to do about a metadata table that is damaged or stale."""
+
 
 class LakeIndexError(Exception):
     """Root of all errors raised on purpose.

@@ -26,10 +26,10 @@ from lakeindex.table.property_keys import INVENTORY
 from tests.unit.test_both_doors import methods
 
 LIBRARY = Path(lakeindex.__file__).parent
-_COMMAND = re.compile(r"`(lakeindex [a-z][^`]*)`|\blakeindex ((?:[a-z-]+ )+TABLE(?: --[a-z-]+(?: [A-Z{][^ ;,.)]*)?)*)")
+COMMAND = re.compile(r"`(lakeindex [a-z][^`]*)`|\blakeindex ((?:[a-z-]+ )+TABLE(?: --[a-z-]+(?: [A-Z{][^ ;,.)]*)?)*)")
 _OPTION = re.compile(r"\b(?:hoodie|lakeindex)(?:\.[a-z0-9_]+)+\b(?!\.\*|\*)")
-_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
-_KEYWORD = re.compile(r"(?<![\w.`/-])([a-z_]+)=(?:True|False|None|\[|['\"]|\.\.\.)")
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+KEYWORD = re.compile(r"(?<![\w.`/-])([a-z_]+)=(?:True|False|None|N\b|\[|['\"]|\.\.\.)")
 _METHOD = re.compile(r"(?<![\w.])(?:table|dst|src|orders)\.([a-z_]+)\(")
 _OF_EXAMPLES = {"drop", "status", "tz"}
 """An argument of pandas, a column, a part of a type."""
@@ -81,7 +81,7 @@ def _part(part: ast.expr, module: str) -> str:
     return known if isinstance(known, str) else "X"
 
 
-def _leaf(words: list[str]) -> tuple[click.Command, list[str]]:
+def leaf(words: list[str]) -> tuple[click.Command, list[str]]:
     """The command that words name, and what is left of them."""
     command: click.Command = main
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
@@ -95,7 +95,7 @@ def _leaf(words: list[str]) -> tuple[click.Command, list[str]]:
 def _problem(line: str) -> str | None:
     """Why a command cannot be given like this; one that is only named lacks arguments."""
     try:
-        command, words = _leaf(
+        command, words = leaf(
             [word for word in shlex.split(line)[1:] if word not in ("...", "\N{HORIZONTAL ELLIPSIS}")]
         )
         command.make_context("lakeindex", words)
@@ -115,7 +115,7 @@ def commands() -> list[tuple[Said, str]]:
     return [
         (one, (match[1] or f"lakeindex {match[2]}").strip())
         for one in all_said()
-        for match in _COMMAND.finditer(one.text)
+        for match in COMMAND.finditer(one.text)
     ]
 
 
@@ -169,7 +169,7 @@ def test_every_flag_is_one_of_a_command() -> None:
         (one, flag)
         for one in all_said()
         if " " in one.text and not one.module.startswith("lakeindex.cli")
-        for flag in _FLAG.findall(_OF_OTHERS.sub("", one.text))
+        for flag in FLAG.findall(_OF_OTHERS.sub("", one.text))
     ]
     assert len({flag for _, flag in said}) > 15
     assert sorted(f"{one.module}:{one.line}: {flag}" for one, flag in said if flag not in flags) == []
@@ -181,6 +181,6 @@ def test_every_method_and_argument_of_python_exists() -> None:
     said = [one for one in all_said() if " " in one.text and "<" not in one.text]
     called = {(one.module, name) for one in said for name in _METHOD.findall(one.text)}
     assert [name for name in sorted(called) if name[1] not in methods()] == []
-    named = {(one.module, one.line, name) for one in said for name in _KEYWORD.findall(one.text)}
+    named = {(one.module, one.line, name) for one in said for name in KEYWORD.findall(one.text)}
     assert len({name for *_, name in named}) > 5
     assert [name for name in sorted(named) if name[2] not in arguments | _OF_EXAMPLES] == []

@@ -35,8 +35,6 @@ from lakeindex.storage.port import Storage, read_once
 from lakeindex.table.index_changes import index_change_times, newest_in_force
 from lakeindex.timeline.timeline import Timeline
 
-_AGAIN = "the batch is looked up and planned again"
-
 
 @dataclass(frozen=True, slots=True)
 class ExpectedFile:
@@ -203,7 +201,6 @@ def check_untouched(since: Since) -> None:
             raise WriteConflictError(
                 f"{file.path} was committed meanwhile in a partition that is rewritten as a whole",
                 culprit=file.path,
-                hint=_AGAIN,
             )
 
 
@@ -230,7 +227,7 @@ def check_index(since: Since) -> None:
     then = max((time for time in times if since.was_in_force(time)), key=comparable, default=None)
     if now != then:
         raise WriteConflictError(
-            f"the index of the table changed meanwhile: by instant {now or then}", culprit=now or then, hint=_AGAIN
+            f"the index of the table changed meanwhile: by instant {now or then}", culprit=now or then
         )
 
 
@@ -252,7 +249,6 @@ def check_history(since: Since) -> None:
         raise WriteConflictError(
             f"instant {gone} was archived or rolled back meanwhile: what was committed since cannot be seen any more",
             culprit=gone,
-            hint=_AGAIN,
         )
 
 
@@ -270,13 +266,11 @@ def check_schema(since: Since) -> None:
             raise WriteConflictError(
                 "the table's columns were altered by another writer meanwhile",
                 culprit=INTERNAL_SCHEMA_KEY,
-                hint="look at the table again: such tables are refused",
             )
         if other.schema_text is not None and columns_of(other.schema_text) != ours:
             raise WriteConflictError(
                 "the table's columns were changed by another writer meanwhile",
                 culprit=", ".join(sorted(set(_differing(ours, columns_of(other.schema_text))))) or "schema",
-                hint="the batch is staged and planned again, with the columns as they are now",
             )
 
 
@@ -323,8 +317,8 @@ def refuse_clustered(snapshot: Snapshot, files: Iterable[BaseFile], config: Writ
             raise PendingInstantError(
                 f"file group {file.file_id} in {file.partition_path!r} is part of the pending clustering {time}",
                 culprit=file.path,
-                hint="carry it out with `lakeindex cluster`, roll it back with `lakeindex rollback`, or let it lose "
-                f"with {UPDATES_OPTION}={ClusteringUpdates.ALLOW}",
+                hint=f"carry it out with `lakeindex cluster TABLE --instant {time}`, roll it back with `lakeindex "
+                f"rollback TABLE {time}`, or let it lose with {UPDATES_OPTION}={ClusteringUpdates.ALLOW}",
             )
 
 
@@ -352,7 +346,7 @@ def _written(metadata: CommitMetadata, source: str) -> Iterable[BaseFile]:
 
 
 def _conflict(file_id: str, path: str, what: str) -> WriteConflictError:
-    return WriteConflictError(f"file group {file_id} {what}", culprit=path, hint=_AGAIN)
+    return WriteConflictError(f"file group {file_id} {what}", culprit=path)
 
 
 def _broken(plan: RunPlan, what: str) -> InvariantError:

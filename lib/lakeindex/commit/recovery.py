@@ -111,7 +111,7 @@ def pending_error(instant: Instant) -> PendingInstantError:
     return PendingInstantError(
         f"instant {instant.time} ({instant.action}, {instant.state}) of another writer is in flight",
         culprit=instant.time,
-        hint="wait for it; if its writer is dead, roll it back with `lakeindex rollback`, or say force=True (--force)",
+        hint=f"wait for it; if its writer is dead, `lakeindex rollback TABLE {instant.time} --force` rolls it back",
     )
 
 
@@ -120,7 +120,7 @@ def rolled_back_error(time: str, when: str = "") -> WriteConflictError:
     return WriteConflictError(
         f"instant {time} was rolled back by another writer{when and ' '}{when}",
         culprit=time,
-        hint="the batch is planned again; a Hudi writer with its default settings must not run at the same time "
+        hint="run it again; a Hudi writer with its default settings must not run at the same time "
         "(docs/compatibility.md)",
     )
 

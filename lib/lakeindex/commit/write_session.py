@@ -54,12 +54,14 @@ from lakeindex.commit.run_records import (
 from lakeindex.commit.sweep import sweep_partitions
 from lakeindex.commit.write_queue import Turn, TurnScope
 from lakeindex.errors import (
+    MOVED_ERRORS,
     ConflictError,
     FencedError,
     InvariantError,
     LakeIndexError,
     ObjectNotFoundError,
     StorageError,
+    UnknownOutcomeError,
     WriteConflictError,
     noted,
     our_words,
@@ -562,24 +564,40 @@ class WriteSession:
             with our_words():
                 if standing is None:
                     standing = decide(context.storage, self._verdict(plan, commit, summary, checked))
-                return self._follow(lock, plan, standing, checked.upkeep)
+                stands = standing.is_committed and self._made_visible(standing, checked.upkeep)
         except LakeIndexError as error:
-            if isinstance(error, ConflictError) or not self._is_batch(summary):
-                raise
-            raise self._decided(plan.instant, error) from error
+            raise self._decided(plan.instant, error, is_batch=self._is_batch(summary)) from error
+        lock.settled(plan.instant)
+        if not standing.is_committed:
+            raise WriteConflictError(
+                f"instant {plan.instant} was rolled back: this writer was taken for dead",
+                culprit=plan.instant,
+                hint="run it again; raise lakeindex.lock.lease if this happens often",
+            )
+        if not stands:
+            raise rolled_back_error(plan.instant, "while it was committed")
+        self._plan = None
+        return plan.instant
 
     def _is_batch(self, summary: str | None) -> bool:
         """Whether it was asked for with a batch id; a service does what is left to do, however often."""
         return summary is not None and self._operation != ARRANGING_OPERATION
 
-    def _decided(self, instant: str, error: LakeIndexError) -> LakeIndexError:
-        """An error of the storage once the verdict may stand, with a cure by which the change counts once."""
-        batch = self._run.batch_id
-        return type(error)(
+    def _decided(self, instant: str, error: LakeIndexError, *, is_batch: bool) -> LakeIndexError:
+        """An error once the verdict may stand, with a cure by which the change counts once. It is never one that tells
+        that the table has moved: nothing is planned anew then.
+        """
+        kind = UnknownOutcomeError if isinstance(error, (ConflictError, *MOVED_ERRORS)) else type(error)
+        cure = error.hint or ""
+        cure = cure if cure.endswith(("run it again", "run again")) else f"{cure}{cure and '; then '}run it again"
+        if is_batch:
+            batch = self._run.batch_id
+            cure += f", with batch_id={batch!r} (--batch-id {shlex.quote(batch)}), so that it is done once; "
+            cure += "`import` names its batches itself"
+        return kind(
             f"{error.message}; by then the write {instant} was decided, and another one may complete it",
             culprit=error.culprit,
-            hint=f"{error.hint or 'run it again'}, with batch_id={batch!r} (--batch-id {shlex.quote(batch)}), so that "
-            "it is done once; `import` names its batches itself",
+            hint=cure,
         )
 
     def _check_table(self, lock: TableLock, plan: RunPlan, commit: CommitMetadata, guards: PublishGuards) -> _Checked:
@@ -631,19 +649,7 @@ class WriteSession:
             completion_time=checked.completion_time,
         )
 
-    def _follow(self, lock: TableLock, plan: RunPlan, standing: Verdict, upkeep: Upkeep | None) -> str:
-        """Do what the verdict says; it may be another's."""
-        if not standing.is_committed:
-            lock.settled(plan.instant)
-            raise WriteConflictError(
-                f"instant {plan.instant} was rolled back: this writer was taken for dead",
-                culprit=plan.instant,
-                hint="the batch is planned again; raise lakeindex.lock.lease if this happens often",
-            )
+    def _made_visible(self, standing: Verdict, upkeep: Upkeep | None) -> bool:
+        """Carry a committed verdict out, which may be another attempt's; whether the commit stands."""
         self._end_beat()
-        stands = roll_forward(self._context, standing, self._run.key, note=self.note, upkeep=upkeep)
-        lock.settled(plan.instant)
-        if not stands:
-            raise rolled_back_error(plan.instant, "while it was committed")
-        self._plan = None
-        return plan.instant
+        return roll_forward(self._context, standing, self._run.key, note=self.note, upkeep=upkeep)

@@ -165,7 +165,6 @@ class _Deletion:
             raise WriteConflictError(
                 f"rows that meet the condition {self.spec.chosen.text} were committed meanwhile in partition {path!r}",
                 culprit=path,
-                hint="the partitions are chosen again",
             )
 
 

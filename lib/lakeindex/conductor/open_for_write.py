@@ -66,13 +66,14 @@ def has_moved(table: Table, snapshot: Snapshot | None, error: LakeIndexError) ->
 
 
 def moved_error(table: Table, error: LakeIndexError) -> LakeIndexError:
-    """What is said of it when there are no tries left."""
+    """What is said of it when there are no tries left; nothing was published."""
+    cure = "run it again when they are done, or raise lakeindex.conflict.retries"
     if isinstance(error, WriteConflictError):
-        return error
+        return WriteConflictError(error.message, culprit=error.culprit, hint=error.hint or cure)
     return WriteConflictError(
         f"table {table.name} was changed by other writers in every try: {error.message}",
         culprit=error.culprit or table.uri,
-        hint="run it again when they are done, or raise lakeindex.conflict.retries",
+        hint=cure,
     )
 
 
@@ -110,7 +111,7 @@ def retry_on_conflict(
             return work(snapshot)
         except OutOfDateError as error:
             if time.monotonic() > deadline:
-                raise error.conflict from None
+                raise moved_error(table, error.conflict) from None
             _LOG.info("%s: another writer was first, the work begins anew: %s", who, error)
         except MOVED_ERRORS as error:
             if not has_moved(table, snapshot, error):

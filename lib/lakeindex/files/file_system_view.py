@@ -284,8 +284,20 @@ def missing_file(path: str, time: str) -> TableCorruptError:
     return TableCorruptError(
         f"base file {path} of the commit {time} is missing",
         culprit=path,
-        hint="restore the file, or run `lakeindex repair TABLE`: it makes a new slice of what is left and says what is "
-        "lost; or roll back the commit that wrote it; `lakeindex check` lists all that is wrong",
+        hint="restore the file, or run `lakeindex repair TABLE`, and with --apply: it says what is lost, and makes a "
+        f"new slice of what is left; or roll back the commit that wrote it: `lakeindex rollback TABLE {time}`; "
+        "`lakeindex check TABLE` lists all that is wrong",
+    )
+
+
+def missing_then(path: str) -> TableCorruptError:
+    """The same where the table is read as it was: a repair makes no past."""
+    return TableCorruptError(
+        f"base file {path} is missing",
+        culprit=path,
+        hint="restore the file from a copy, or read a later point in time; where it is live still, `lakeindex repair "
+        "TABLE`, and with --apply, says what is lost, and makes a new slice of what is left, which is read from its "
+        "own instant on",
     )
 
 

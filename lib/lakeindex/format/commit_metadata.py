@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields
 from typing import Final, TypeAlias
 
 from lakeindex.errors import TableCorruptError
+from lakeindex.format.instants import COMMIT, parse_instant
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -163,7 +164,7 @@ def parse_commit_metadata(data: bytes, source: str) -> CommitMetadata:
         raise TableCorruptError(
             f"{source} is empty",
             culprit=source,
-            hint="if a writer is at work, run again; else restore the file or roll the instant back",
+            hint=cure_of_damage(source),
         )
     try:
         loaded: Json = json.loads(data)
@@ -348,5 +349,14 @@ def _corrupt(source: str, why: str) -> TableCorruptError:
     return TableCorruptError(
         f"{source} is damaged: {why}",
         culprit=source,
-        hint="if a writer is at work, run again; else restore the file or roll the instant back",
+        hint=cure_of_damage(source),
     )
+
+
+def cure_of_damage(path: str) -> str:
+    """What to do about a file of the timeline that cannot be read."""
+    said = "if a writer is at work, run again; else restore the file from a copy"
+    found = parse_instant(path.rpartition("/")[2])
+    if found is None or not found.is_completed or found.action != COMMIT:
+        return said
+    return f"{said}, or roll the commit back: `lakeindex rollback TABLE {found.time}`"

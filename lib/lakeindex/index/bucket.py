@@ -85,8 +85,8 @@ def groups_by_bucket(partition_path: str, file_ids: Iterable[str], layout: Bucke
             raise refused(
                 f"file group {file_id} in {partition_path!r} is of no bucket: another index made it",
                 file_id,
-                "use the index that made it, or make a bucket table of this one "
-                "with `lakeindex index migrate --to BUCKET`",
+                f"use the index that made it, or rewrite the table: `lakeindex rescale TABLE --buckets {count}` where "
+                "BUCKET is its index, else `lakeindex index migrate TABLE --to BUCKET`",
             )
         if bucket >= count:
             raise refused(
@@ -94,14 +94,14 @@ def groups_by_bucket(partition_path: str, file_ids: Iterable[str], layout: Bucke
                 f"but the table is bound to {count} buckets",
                 file_id,
                 f"write with the table's real {COUNT_OPTION}; "
-                "a table that Hudi rescaled is brought back with `lakeindex rescale`",
+                "a table that Hudi rescaled is brought back with `lakeindex rescale TABLE --buckets ...`",
             )
         if bucket in found:
             raise refused(
                 f"bucket {bucket} of {partition_path!r} has two file groups, {found[bucket]} and {file_id}",
                 file_id,
-                "two writers made it at once: roll the later commit back, "
-                "or rewrite the partition with `lakeindex rescale`",
+                "two writers made it at once: roll the later commit back, or rewrite the partition with "
+                f"`lakeindex rescale TABLE --buckets {count}`",
             )
         found[bucket] = file_id
     return found
@@ -161,7 +161,7 @@ def mixed_rules(key: str, bucket: int, found: KeyRule, bound: KeyRule) -> TableC
         f"but the table is written as Hudi {bound} does",
         key,
         "the releases place keys with ':' differently; write this table with one of them only: "
-        "roll the other's commits back, or rewrite the table with `lakeindex rescale`",
+        "roll the other's commits back, or rewrite the table with `lakeindex rescale TABLE --buckets ...`",
     )
 
 

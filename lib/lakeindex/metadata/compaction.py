@@ -20,7 +20,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, TypeVar
 
-from lakeindex.errors import ObjectNotFoundError, TableCorruptError
+from lakeindex.errors import METADATA_ANEW, ObjectNotFoundError, TableCorruptError
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata, WriteStat
 from lakeindex.format.file_names import crc_path
@@ -328,7 +328,7 @@ def _plan(view: MetadataView, time: str) -> dict[tuple[str, str], tuple[str, fro
         raise TableCorruptError(
             f"{path} is no plan of a compaction: {type(error).__name__}: {error}",
             culprit=path,
-            hint="build it anew: `lakeindex metadata drop`, then `lakeindex metadata build`",
+            hint=METADATA_ANEW,
         ) from None
 
 

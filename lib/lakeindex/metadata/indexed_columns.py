@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from lakeindex.errors import ObjectNotFoundError, TableCorruptError
+from lakeindex.errors import METADATA_ANEW, ObjectNotFoundError, TableCorruptError
 from lakeindex.metadata.metadata_table import COLUMN_STATS, PARTITION_STATS, RECORD_INDEX
 from lakeindex.storage.port import Storage
 
@@ -187,5 +187,5 @@ def _damaged(why: str) -> TableCorruptError:
     return TableCorruptError(
         f"{DEFINITIONS_PATH} is damaged: {why}",
         culprit=DEFINITIONS_PATH,
-        hint="restore the file from a copy, or drop the metadata table, which is built anew from the files",
+        hint=f"restore the file from a copy, or {METADATA_ANEW}",
     )

@@ -24,7 +24,7 @@ from typing import Any, Final, TypeAlias
 
 import fastavro
 
-from lakeindex.errors import TableCorruptError
+from lakeindex.errors import METADATA_ANEW, TableCorruptError
 from lakeindex.format.hfile import format_hfile
 from lakeindex.format.hfile.reading import Part
 from lakeindex.format.hfile.writing import MAX_KEY, MIN_KEY
@@ -162,7 +162,7 @@ def _damaged(source: str, error: Exception) -> TableCorruptError:
     return TableCorruptError(
         f"{source} has a damaged record: {type(error).__name__}: {error}",
         culprit=source,
-        hint="the metadata table can be built anew: `lakeindex metadata drop`, then `lakeindex metadata build`",
+        hint=METADATA_ANEW,
     )
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from lakeindex.errors import MetadataTableError, TableCorruptError
+from lakeindex.errors import METADATA_ANEW, MetadataTableError, TableCorruptError
 from lakeindex.format import instants as names
 from lakeindex.format.hfile import HFile
 from lakeindex.format.log_blocks import BlockKind, HeaderKey, LogBlock, parse_footer, read_blocks
@@ -162,8 +162,7 @@ class MetadataView:
             raise MetadataTableError(
                 f"the metadata table does not know of commit {time}: whoever wrote it did not keep it up",
                 culprit=time,
-                hint="build it anew: `lakeindex metadata drop`, then `lakeindex metadata build`; "
-                f"with {USE_METADATA_OPTION}=false folders are listed instead",
+                hint=f"{METADATA_ANEW}; with {USE_METADATA_OPTION}=false folders are listed instead",
             )
 
     def schema(self, files: Sequence[FileSlice]) -> str:
@@ -368,7 +367,7 @@ def _damaged(path: str, why: str) -> TableCorruptError:
     return TableCorruptError(
         f"{path} is damaged: it {why}",
         culprit=path,
-        hint="build it anew: `lakeindex metadata drop`, then `lakeindex metadata build`",
+        hint=METADATA_ANEW,
     )
 
 

@@ -23,7 +23,7 @@ from enum import IntEnum
 from functools import partial
 from typing import Final
 
-from lakeindex.errors import TableCorruptError, TableUnsupportedError
+from lakeindex.errors import METADATA_ANEW, TableCorruptError, TableUnsupportedError
 from lakeindex.format import instants as names
 from lakeindex.metadata.indexed_columns import is_partitioned_index, read_definitions
 from lakeindex.metadata.metadata_table import GROUP_PREFIXES, RECORD_INDEX, MetadataTable, is_of_data_partition
@@ -180,7 +180,7 @@ def load_slices(table: MetadataTable, timeline: Timeline, partition: str) -> Par
         raise TableCorruptError(
             f"{table.folder(partition)} has no file groups",
             culprit=table.folder(partition),
-            hint="build it anew: `lakeindex metadata drop`, then `lakeindex metadata build`",
+            hint=METADATA_ANEW,
         )
     ends = _completions(timeline) if table.layout.has_completion_times else None
     newest, expired = [], []

@@ -235,7 +235,7 @@ def prepare_upkeep(context: WriteContext, properties: TableProperties, time: str
         raise MetadataTableError(
             f"the metadata table of {properties.name} cannot be kept up: {what}",
             culprit=view.table.folder(""),
-            hint="let Hudi finish it, or take the metadata table away with `lakeindex metadata drop`",
+            hint="let Hudi finish it, or take the metadata table away with `lakeindex metadata drop TABLE`",
         )
     _enter_new_columns(context, view, commit)
     scope = KeyScope.PARTITION if _keys_recur(context, view) else KeyScope.TABLE
@@ -359,7 +359,8 @@ def _replaced_in(view: MetadataView, times: Collection[str]) -> frozenset[str] |
     commits = [one for one in view.data.completed_writes if one.time in times]
     if len(commits) < len(times):
         return None
-    replaced = (view.data.commit_metadata(view.table.storage, one).replaced() for one in commits)
+    replacing = (one for one in commits if one.action == names.REPLACE_COMMIT)
+    replaced = (view.data.commit_metadata(view.table.storage, one).replaced() for one in replacing)
     return frozenset(partition for groups in replaced for partition, _ in groups)
 
 

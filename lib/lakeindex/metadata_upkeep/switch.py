@@ -51,7 +51,8 @@ def drop_metadata(table: Table, partitions: Collection[str] = ()) -> tuple[str, 
     storage, properties = table.storage, table.current_properties()
     there = _named(properties)
     whole = not partitions or FILES in partitions or set(there) <= set(partitions)
-    going = there if whole else tuple(name for name in there if name in partitions)
+    going = there if whole else tuple(dict.fromkeys((*there, *unnamed(storage, partitions))))
+    going = tuple(name for name in going if whole or name in partitions)
     if not going and not (whole and storage.list(METADATA_ROOT)):
         return ()
     _note(storage, {"partitions": list(going), "whole": whole})
@@ -59,6 +60,13 @@ def drop_metadata(table: Table, partitions: Collection[str] = ()) -> tuple[str, 
         _change_properties(storage, lambda entries: _without(entries, set(going), whole=whole))
     _finish_drop(storage, going, whole=whole)
     return going
+
+
+def unnamed(storage: Storage, partitions: Collection[str]) -> tuple[str, ...]:
+    """Those of some partitions that have a folder in the metadata table, whether or not the properties name them."""
+    folders = storage.list_folder(METADATA_ROOT).folders if partitions else []
+    names = {folder.strip("/").rpartition("/")[2] for folder in folders}
+    return tuple(name for name in partitions if name in names)
 
 
 def begin_building(storage: Storage) -> None:
@@ -72,7 +80,7 @@ def begin_building(storage: Storage) -> None:
         raise MetadataTableError(
             f"{storage.uri} has {found.path}, but its properties name no metadata table",
             culprit=found.path,
-            hint="a Hudi writer may be building one; else take it away with `lakeindex metadata drop`",
+            hint="a Hudi writer may be building one; else take it away with `lakeindex metadata drop TABLE`",
         )
     _note(storage, {"building": True})
 

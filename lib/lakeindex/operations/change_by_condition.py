@@ -292,7 +292,6 @@ class _Recheck:
                 raise WriteConflictError(
                     f"{file.path} was committed meanwhile with rows that meet the condition {self.where}",
                     culprit=file.path,
-                    hint="the rows are chosen again",
                 )
 
 
@@ -371,7 +370,6 @@ class _ByPath:
                     f"partition {path!r} was made meanwhile, and its path does not say whether its rows meet the "
                     f"condition {self.predicate.text}",
                     culprit=path,
-                    hint="run it again",
                 )
         return [path for path, answer in found if answer]
 

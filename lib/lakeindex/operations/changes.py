@@ -165,8 +165,8 @@ def _check_not_taken_back(timeline: Timeline, text: str, since: str) -> None:
         for time in sorted(one for one, end in ends.items() if one == since or comparable(end) <= comparable(then)):
             before = [write for write in writes if comparable(writes[write]) < comparable(ends[time])]
             start = max(before, key=lambda write: comparable(writes[write]), default="")
-            cure = f"take the copy back to {start}, or read the table anew; changes since {start} are what was "
-            cure += f"committed after the {one.action}"
+            cure = f"take the copy back to what it was with the changes until {start}, or read the table anew; changes "
+            cure += f"since {start} are what was committed after the {one.action}"
             raise UsageError(
                 f"since cannot be {text!r}: commit {time}, which the table had then, was taken away by {one.action} "
                 f"{one.time}",

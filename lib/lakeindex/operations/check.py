@@ -309,7 +309,8 @@ def _timeline_notes(timeline: Timeline) -> Iterator[str]:
         elif one.action == instants.SAVEPOINT:
             yield (
                 f"savepoint {one.time} is not completed: it keeps no file, and cleaning and archiving stop before it; "
-                f"`lakeindex savepoint create TABLE --instant {one.time}` completes it, `delete` takes it away"
+                f"`lakeindex savepoint create TABLE --instant {one.time}` completes it, "
+                f"`lakeindex savepoint delete TABLE {one.time}` takes it away"
             )
     last = timeline.last_completed_write_time
     for one in timeline.pending_writes:

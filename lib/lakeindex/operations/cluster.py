@@ -145,6 +145,6 @@ def _live(snapshot: Snapshot, partition: str, file_id: str, url: str, instant: s
         raise WriteConflictError(
             f"file group {file_id} in {partition!r} was changed since clustering {instant} was scheduled",
             culprit=url or file_id,
-            hint="roll it back with `lakeindex rollback`, and schedule another one",
+            hint=f"roll it back with `lakeindex rollback TABLE {instant}`, and schedule another one",
         )
     return found

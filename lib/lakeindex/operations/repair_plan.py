@@ -404,7 +404,7 @@ class Findings:
             why = f"{lost} is lost, and not mended now: a metadata table that is built of what is left would hide that"
             cure = (
                 "restore the file from a copy, or `lakeindex repair TABLE`; to give it up, "
-                "`lakeindex metadata drop TABLE`, then `build`"
+                "`lakeindex metadata drop TABLE`, then `lakeindex metadata build TABLE`"
             )
             what = wrong[0].message if wrong else f"a repair was cut short: what it kept is in {before and before.uri}"
             yield Unmended(Broken.METADATA_TABLE, wrong[0].culprit if wrong else NOTE, what, why, cure)
@@ -421,7 +421,7 @@ class Findings:
             return
         others = [name for name in partitions if name not in GROUP_PREFIXES]
         if others:
-            cure = "`lakeindex metadata drop` takes the metadata table away; Hudi builds it anew"
+            cure = "`lakeindex metadata drop TABLE` takes the metadata table away; Hudi builds it anew"
             why = f"partitions of it that only Hudi builds are there: {', '.join(others)}"
             yield Unmended(Broken.METADATA_TABLE, wrong[0].culprit, wrong[0].message, why, cure)
             return
@@ -459,7 +459,7 @@ class Findings:
                 done = "it is committed if that was decided, else rolled back as Hudi does"
                 yield Mend(MendKind.PENDING, one.time, f"{what}, and its writer is dead", done)
             else:
-                cure = f"wait for it; if its writer is dead: `lakeindex rollback TABLE {one.time}`, or --force"
+                cure = f"wait for it; if its writer is dead: `lakeindex rollback TABLE {one.time} --force`"
                 yield Unmended("pending", one.time, what, "its writer may be alive", cure)
 
     def _is_dead(self, one: Instant) -> bool:

@@ -117,7 +117,7 @@ def migrate_to_buckets(
             raise UsageError(
                 f"table {opened.table.name} has buckets already",
                 culprit=opened.table.uri,
-                hint="change their number with `lakeindex rescale`",
+                hint="change their number with `lakeindex rescale TABLE --buckets ...`",
             )
         return None, replace(layout, fields=layout.fields or tuple(opened.table.properties.key_fields))
 
@@ -146,7 +146,11 @@ def switch_index(
         WriteConflictError: somebody wrote since the snapshot: look again.
     """
     if spec.index_type is IndexType.BUCKET:
-        raise UsageError("buckets need a rewrite", culprit=spec.index_type, hint="change them with `lakeindex rescale`")
+        raise UsageError(
+            "buckets need a rewrite",
+            culprit=spec.index_type,
+            hint="change them with `lakeindex rescale TABLE --buckets ...`",
+        )
     settings = config or WriteConfig()
     changed = newest_in_force(snapshot.timeline, index_change_times(table.storage))
     asked = digest_of_text(str(table.index(snapshot.timeline)), str(spec), changed or "")

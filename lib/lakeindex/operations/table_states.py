@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lakeindex.commit.written_slices import live_slices, missing_slices, read_commits
-from lakeindex.errors import TableCorruptError, UsageError
-from lakeindex.files.file_system_view import Snapshot
+from lakeindex.errors import UsageError
+from lakeindex.files.file_system_view import Snapshot, missing_then
 from lakeindex.format import instants
 from lakeindex.model import Instant, InstantState
 from lakeindex.operations.consistent_read import read_consistently
@@ -135,12 +135,7 @@ def state_at(table: Table, timeline: Timeline, point: str, name: str) -> Snapsho
         raise _too_early(
             table, timeline, name, point, f"{name} cannot be {point}: {missing} of that time was cleaned away"
         )
-    raise TableCorruptError(
-        f"base file {missing} is missing",
-        culprit=missing,
-        hint="restore the file, or run `lakeindex repair TABLE`, which says what is lost; or roll back the commit that "
-        "wrote it; `lakeindex check` lists all that is wrong",
-    )
+    raise missing_then(missing)
 
 
 def _state(table: Table, timeline: Timeline, point: str) -> Snapshot:

@@ -280,7 +280,7 @@ class RunFolder:
         return CheckpointError(
             f"checkpoint {path!r} {why}",
             culprit=path,
-            hint=f"delete the folder {self.run_id!r} and run the batch again",
+            hint=f"delete the folder {self.store.uri}/{self.run_id}, and run the batch again from its first stage",
         )
 
 

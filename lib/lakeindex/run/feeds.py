@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakeindex.commit.ledger import counts
-from lakeindex.errors import FencedError, UsageError
+from lakeindex.errors import FencedError, InputError, UsageError, clipped
 from lakeindex.format.instants import comparable
 from lakeindex.showing.json_values import from_known, json_of
 from lakeindex.storage.paths import names_of
@@ -57,12 +57,22 @@ class Feed:
 
     @staticmethod
     def of(metadata: Mapping[bytes, bytes] | None) -> Feed | None:
-        """What a schema says; None if it says nothing."""
+        """What a schema says; None if it says nothing. Raises: InputError: what it says cannot be read."""
         text = (metadata or {}).get(FEED_KEY)
-        try:
-            return None if text is None else from_known(Feed, json.loads(text))
-        except (ValueError, TypeError):
+        if text is None:
             return None
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict) or not isinstance(found.get("source"), str):
+            raise InputError(
+                f"the feed says in {FEED_KEY.decode()} which changes it has, and that cannot be read: "
+                f"{clipped(repr(text), 80)}",
+                culprit=FEED_KEY.decode(),
+                hint="make the feed anew with table.changes() or `lakeindex changes`",
+            )
+        return from_known(Feed, found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,7 +233,7 @@ def _no_buckets(table: Table, file: BaseFile, asked: object) -> OptionError:
         f"option {INDEX_OPTION} cannot be {asked}: the file groups of table {table.name} are buckets ({file.path})",
         culprit=INDEX_OPTION,
         hint=f"leave the option out: the table is then written as {IndexType.BUCKET}, as its other writers do; "
-        f"`lakeindex index migrate --to {asked}` changes the index for good",
+        f"`lakeindex index migrate TABLE --to {asked}` changes the index for good",
     )
 
 

@@ -229,14 +229,15 @@ def check_kept(properties: TableProperties, policy: MetadataTablePolicy) -> None
         raise MetadataTableError(
             f"table {properties.name} has a metadata table of which another writer is building {named}",
             culprit=keys.METADATA_PARTITIONS_INFLIGHT[0],
-            hint="let it finish, or take it away with `lakeindex metadata drop`",
+            hint="let it finish, or take it away with `lakeindex metadata drop TABLE "
+            f"{' '.join(f'--partition {name}' for name in properties.metadata_partitions_inflight)}`",
         )
     if partitions and policy is MetadataTablePolicy.REFUSE:
         raise MetadataTableError(
             f"table {properties.name} has a metadata table ({described(partitions)}), "
             "and lakeindex.metadata.table=refuse",
             culprit=_PARTITIONS_KEY,
-            hint="with lakeindex.metadata.table=keep it is kept up; `lakeindex metadata drop` takes it away",
+            hint="with lakeindex.metadata.table=keep it is kept up; `lakeindex metadata drop TABLE` takes it away",
         )
     if unknown:
         named = " ".join(f"--partition {name}" for name in unknown)

@@ -19,7 +19,13 @@ import fastavro
 from fastavro.schema import SchemaParseException
 
 from lakeindex.errors import TableCorruptError
-from lakeindex.format.commit_metadata import CommitMetadata, metadata_from_json, metadata_to_json, stat_to_json
+from lakeindex.format.commit_metadata import (
+    CommitMetadata,
+    cure_of_damage,
+    metadata_from_json,
+    metadata_to_json,
+    stat_to_json,
+)
 from lakeindex.format.instants import REPLACE_COMMIT
 from lakeindex.timeline.avro_schemas import (
     CLEAN_METADATA,
@@ -621,5 +627,5 @@ def _parse(data: bytes, source: str, build: Callable[[Record], _T]) -> _T:
         raise TableCorruptError(
             f"{source} is damaged: no readable Avro ({reason})",
             culprit=source,
-            hint="if a writer is at work, run again; else restore the file or roll the instant back",
+            hint=cure_of_damage(source),
         ) from None

@@ -204,9 +204,8 @@ def test_a_moved_file_group_is_a_conflict(world: World) -> None:
     mine = Written(world, begin(world, name="a"))
     theirs = begin(world, Batch("run-9", {"a2": "two"}), "b")
     Written(world, theirs, {"a2": "two"}).publish()
-    with pytest.raises(WriteConflictError, match=file_id(0)) as caught:
+    with pytest.raises(WriteConflictError, match=file_id(0)):
         mine.publish()
-    assert caught.value.hint
 
 
 def test_a_replaced_or_clustered_group_is_a_conflict(world: World) -> None:

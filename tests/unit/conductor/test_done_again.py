@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from lakeindex.errors import LakeIndexError
+from lakeindex.errors import LakeIndexError, ObjectNotFoundError, TimelineChangedError, UnknownOutcomeError
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, content_of
@@ -76,3 +76,36 @@ def test_a_change_whose_error_was_followed_counts_once(version: str, index: str,
         world.store.hook = None
         assert content_of(world.table) == changed, hit
     assert asked
+
+
+@pytest.mark.parametrize(("kind", "first"), [(ObjectNotFoundError, 1), (TimelineChangedError, 2)])
+def test_what_tells_that_a_table_has_moved_tells_nothing_of_a_decided_change(
+    kind: type[LakeIndexError], first: int
+) -> None:
+    """The run planned anew then, found its own verdict, and said that nothing had to be done: of a commit that was not there."""
+    world = MemoryTable.holding(ROWS)
+    before, start = world.store.snapshot(), world.store.calls
+    seen: list[Call] = []
+    world.store.hook = seen.append
+    change(world, None)
+    changed = content_of(world.table)
+    decided = next(n for n, call in enumerate(seen) if call.name == "create" and "/verdicts/" in call.path)
+    failed = 0
+    for number in [call.number - start for call in seen][decided + first :: 3]:
+        world.store.restore(before)
+        start = world.store.calls
+
+        def hook(call: Call, number: int = number, start: int = start) -> None:
+            if call.number - start == number:
+                raise kind("gone", hint="run again")
+
+        world.store.hook = hook
+        try:
+            change(world, None)
+        except UnknownOutcomeError as error:
+            failed += 1
+            world.store.hook = None
+            change(world, named(error))
+        world.store.hook = None
+        assert content_of(world.table) == changed
+    assert failed > 1

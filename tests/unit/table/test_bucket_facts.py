@@ -132,7 +132,7 @@ def test_no_other_index_is_taken_on_buckets(tmp_path: Path, name: str, index_typ
             pa.table({"id": ["a"]}), options={**MERGE, "hoodie.index.type": index_type.value}, batch_id="b"
         )
     assert caught.value.hint is not None
-    assert f"lakeindex index migrate --to {index_type}" in caught.value.hint
+    assert f"lakeindex index migrate TABLE --to {index_type}" in caught.value.hint
     assert not (folder / ".hoodie" / ".lakeindex" / "table.json").exists(), "nothing is bound"
 
 

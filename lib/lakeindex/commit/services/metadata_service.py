@@ -67,6 +67,7 @@ from lakeindex.metadata_upkeep.switch import (
     define_index,
     drop_metadata,
     switch_on,
+    unnamed,
 )
 from lakeindex.model import IndexSpec, IndexType, Instant, InstantState
 from lakeindex.options.types import MetadataTablePolicy, WriteConfig
@@ -103,7 +104,8 @@ def drop_metadata_table(
     with holding(table, "dropping the metadata table", config or WriteConfig(), host=host) as (_, lock):
         properties = table.current_properties()
         there = (*properties.metadata_partitions, *properties.metadata_partitions_inflight)
-        unknown = next((name for name in partitions if name not in there), None)
+        found = {*there, *(unnamed(table.storage, partitions) if there else ())}
+        unknown = next((name for name in partitions if name not in found), None)
         if unknown is not None:
             raise MetadataTableError(
                 f"the metadata table of {table.name} has no partition {unknown!r}",
@@ -309,8 +311,8 @@ def _wanted(properties: TableProperties, partitions: Sequence[str], *, named: bo
         raise MetadataTableError(
             f"table {properties.name} has a metadata table: {described(there)}",
             culprit=properties.name,
-            hint="`lakeindex metadata verify` compares it with the table, `lakeindex metadata drop` takes it away, "
-            "`lakeindex metadata build TABLE --partition NAME` adds a partition",
+            hint="`lakeindex metadata verify TABLE` compares it with the table, `lakeindex metadata drop TABLE` takes "
+            "it away, `lakeindex metadata build TABLE --partition NAME` adds a partition",
         )
     return wanted
 

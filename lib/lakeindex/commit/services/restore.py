@@ -18,7 +18,9 @@ from lakeindex.errors import (
     FencedError,
     LakeIndexError,
     PendingInstantError,
+    TableCorruptError,
     TableUnsupportedError,
+    TimelineChangedError,
     UsageError,
     WriteConflictError,
 )
@@ -30,7 +32,7 @@ from lakeindex.format.instants import comparable
 from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import WriteContext, holding
 from lakeindex.metadata_upkeep.keeping import check_metadata_table
-from lakeindex.model import BaseFile, Group, Instant
+from lakeindex.model import BaseFile, Group, Instant, InstantState
 from lakeindex.options.types import WriteConfig
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, this_host
@@ -149,9 +151,8 @@ def missing_files(
     """
     wanted: dict[Group, str | None] = {}
     for one in reversed(writes):
-        commit = timeline.commit_metadata(table.storage, one)
-        for stat in commit.stats():
-            partition = (stat.path or "").rpartition("/")[0]
+        commit = _done_by(table, timeline, one)
+        for partition, stat in ((path, one) for path, stats in commit.write_stats.items() for one in stats):
             previous = None if stat.prev_commit in (None, NO_PREVIOUS) else stat.prev_commit
             wanted.setdefault((partition, stat.file_id), previous or "")
         for group in sorted(commit.replaced()):
@@ -167,6 +168,20 @@ def missing_files(
         found = {file.instant_time for file in then.base_files(partition) if file.file_id == file_id}
         if not found or (previous is not None and previous not in found):
             yield f"{partition}/{file_id}" if partition else file_id
+
+
+def _done_by(table: Table, timeline: Timeline, write: Instant) -> CommitMetadata:
+    """What a write did; of one whose completed file is damaged, what its inflight file says that it was going to do."""
+    try:
+        return timeline.commit_metadata(table.storage, write)
+    except TableCorruptError as error:
+        if write.action != names.COMMIT:
+            raise
+        try:
+            begun = replace(write, state=InstantState.INFLIGHT, completion_time=None)
+            return timeline.commit_metadata(table.storage, begun)
+        except (TableCorruptError, TimelineChangedError):
+            raise error from None
 
 
 def _groups_of(commit: CommitMetadata) -> set[Group]:
@@ -206,8 +221,17 @@ def _check_kept(table: Table, timeline: Timeline, target: Instant, writes: tuple
             raise PendingInstantError(
                 f"the table cannot be restored to {target.time} while {one.action} {one.time} is {one.state}",
                 culprit=one.time,
-                hint="let its writer finish it; a write whose writer is dead is rolled back by `lakeindex rollback`",
+                hint=_cure_of_pending(one),
             )
+
+
+def _cure_of_pending(one: Instant) -> str:
+    """What to do about an instant that a restore would leave without what it rests on."""
+    if one.action == names.INDEXING:
+        return "let its writer finish it"
+    if one.action == names.CLEAN:
+        return "let its writer finish it; with force=True (--force) it is taken for dead, and the restore finishes it"
+    return f"let its writer finish it; if it is dead, `lakeindex rollback TABLE {one.time} --force` rolls it back"
 
 
 def _check_files(

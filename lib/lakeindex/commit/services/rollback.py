@@ -10,7 +10,14 @@ from lakeindex.commit.services.archive import archived_lately
 from lakeindex.commit.services.clean import finish_cleans
 from lakeindex.commit.services.restore import missing_files, state_before
 from lakeindex.commit.undo import RolledBack, roll_back
-from lakeindex.errors import FencedError, LakeIndexError, PendingInstantError, TableUnsupportedError, UsageError
+from lakeindex.errors import (
+    FencedError,
+    LakeIndexError,
+    PendingInstantError,
+    TableCorruptError,
+    TableUnsupportedError,
+    UsageError,
+)
 from lakeindex.files.file_system_view import all_base_files
 from lakeindex.format import instants as names
 from lakeindex.lock.lock import TableLock
@@ -78,10 +85,16 @@ def _prepare(context: WriteContext, lock: TableLock, instant_time: str, decision
     _check_removable(context.table, timeline, _target(timeline, target.time))
     _check_predecessors(context.table, timeline, target)
     before = load_verdict(context.storage, target.time)
-    metadata = timeline.commit_metadata(context.storage, target)
-    batch_id = before.batch_id if before is not None else metadata.extra_metadata.get(BATCH_KEY)
+    batch_id = before.batch_id if before is not None else _batch_of(context, timeline, target)
     token = context.host.new_token()
     return Verdict(decision, Outcome.COMMITTED, token, batch_id=batch_id or "", target=target.time)
+
+
+def _batch_of(context: WriteContext, timeline: Timeline, target: Instant) -> str | None:
+    try:
+        return timeline.commit_metadata(context.storage, target).extra_metadata.get(BATCH_KEY)
+    except TableCorruptError:
+        return None  # its ledger entry stays, and counts for nothing once the instant is no part of the table
 
 
 def _target(timeline: Timeline, time: str) -> Instant:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from lakeindex.errors import TableCorruptError, TableUnsupportedError
+from lakeindex.errors import METADATA_ANEW, TableCorruptError, TableUnsupportedError
 from lakeindex.format.hfile import blocks
 from lakeindex.format.hfile.blocks import (
     Block,
@@ -436,5 +436,5 @@ def _damaged(source: str, why: str) -> TableCorruptError:
     return TableCorruptError(
         f"{source} is damaged: {why}",
         culprit=source,
-        hint="the metadata table can be built anew: `lakeindex metadata drop`, then `lakeindex metadata build`",
+        hint=METADATA_ANEW,
     )

@@ -18,7 +18,15 @@ import pyarrow as pa
 from lakeindex.commit.import_mark import ImportMark, PlannedCommit, load_mark, put_complete, put_mark
 from lakeindex.commit.ledger import find_batch
 from lakeindex.commit.recovery import maintaining
-from lakeindex.errors import InputError, InvariantError, OptionError, TableExistsError, TableNotFoundError, UsageError
+from lakeindex.errors import (
+    InputError,
+    InvariantError,
+    OptionError,
+    QuarantineExceededError,
+    TableExistsError,
+    TableNotFoundError,
+    UsageError,
+)
 from lakeindex.format.partitions import ESCAPED
 from lakeindex.model import Operation
 from lakeindex.operations.create_table import CreateArguments, Exists, PlannedTable, create_or_find, plan_table
@@ -291,6 +299,20 @@ class _Import:
             )
         return found
 
+    def _loaded(self, batch: ImportBatch) -> RunSummary:
+        """As ``load``. Raises: QuarantineExceededError: rows are bad, of which an import leaves none out."""
+        try:
+            return self.load(batch)
+        except QuarantineExceededError as error:
+            if "--max-quarantined" not in str(error.hint):  # an import has no such option
+                raise
+            raise QuarantineExceededError(
+                error.message,
+                culprit=error.culprit,
+                hint="look at the quarantine file, and correct these rows in the source; then delete the table's "
+                "folder, and import it",
+            ) from error
+
     def _carried_out(
         self, source: Source, mark: ImportMark, found: KeysFound | None, planned: PlannedTable
     ) -> ImportSummary:
@@ -311,7 +333,7 @@ class _Import:
             batch = _batch_of(source, commit, [files[path] for path in commit.files])
             if batch.operation is Operation.BULK_INSERT and not timeline.completed_write_times <= set(instants):
                 batch = replace(batch, operation=Operation.INSERT)  # somebody has written beside the import
-            done = self.load(batch)
+            done = self._loaded(batch)
             instants += [] if done.instant is None else [done.instant]
             counts.add(done.as_dict())
             notes |= dict.fromkeys(done.notes)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakeindex.commit.written_slices import Commits, live_slices, missing_slices, not_after, read_commits
 from lakeindex.errors import TableUnsupportedError, UsageError
-from lakeindex.files.file_system_view import Snapshot, missing_file
+from lakeindex.files.file_system_view import Snapshot, missing_file, missing_then
 from lakeindex.format import instants
 from lakeindex.table.handle import Table
 from lakeindex.table.properties import ALL_META_FIELDS, NO_META_FIELDS
@@ -253,7 +253,7 @@ def _check_complete(found: Snapshot, commits: Commits, timeline: Timeline, until
     path, at = missing[0].file.path, missing[0].instant.time
     if until is not None and any(one.action == instants.CLEAN and one.time > until for one in timeline.completed):
         raise _cleaned_away(timeline, until, path)
-    raise missing_file(path, at)
+    raise missing_file(path, at) if until is None else missing_then(path)
 
 
 def _cleaned_away(timeline: Timeline, until: str, what: str) -> UsageError:

@@ -298,7 +298,6 @@ def find_committed_homes(
                 f"file group {group[1]} was made meanwhile in {partition!r}, "
                 "where this batch makes one for the same bucket",
                 culprit=group[1],
-                hint="the batch is looked up and planned again",
             )
 
 
@@ -331,7 +330,6 @@ def _check_file(spec: RunSpec, facts: TableFacts, file: BaseFile, keys: pa.Array
         raise WriteConflictError(
             f"key {key!r}, new when this batch was looked up, was committed meanwhile in {file.path!r}",
             culprit=file.path,
-            hint="the batch is looked up and planned again",
         )
 
 
