@@ -43,7 +43,7 @@ def in_cores(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         while True:
             cores = cores_at_hand()
             some = list(islice(left, max(cores - len(begun), 0)))
-            if cores > 1:
+            if begun or len(some) > 1:
                 begun += [pool.submit(copy_context().run, function, item) for item in some]
             if begun:
                 yield begun.popleft().result()

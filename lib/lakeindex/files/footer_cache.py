@@ -417,7 +417,7 @@ def _table(entries: Sequence[CacheEntry]) -> pa.Table:
 
 def _read_facts(raw: bytes) -> _Facts:
     try:
-        table = pq.ParquetFile(pa.BufferReader(raw)).read()  # read_table goes by pyarrow.dataset
+        table = pq.ParquetFile(pa.BufferReader(raw)).read(use_threads=False)  # read_table goes by pyarrow.dataset
     except (pa.ArrowException, OSError):
         return {}
     if not table.schema.equals(_SCHEMA):
