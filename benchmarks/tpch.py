@@ -30,6 +30,8 @@ from benchmarks.workloads import DATA
 
 SCALES: Final = {"sf1": 1.0, "sf10": 10.0, "T_tpch": 0.002}
 PEERS: Final = {"lakeindex": "lakeindex", "delta-rs": "delta-rs, at its own defaults"}
+#: Reads only: the files of lakeindex's table, without a look at its timeline.
+_READER: Final = {"dataset": "pyarrow's dataset of the same files"}
 STEPS: Final = {
     "load": "load",
     "spread": "upsert of 1 % of all rows",
@@ -154,11 +156,16 @@ def _deltas(step: str, table: str, file: str) -> int:
     return int(DeltaTable(table).to_pyarrow_dataset().count_rows())
 
 
+def _datasets(_: str, table: str, __: str) -> int:
+    files = [str(file) for file in Path(table).rglob("*.parquet") if ".hoodie" not in file.parts]
+    return int(ds.dataset(files).to_table(["l_extendedprice"], filter=_condition()).num_rows)
+
+
 def _step(peer: str, step: str, table: str, file: str) -> tuple[int, Usage]:
     """One step in this process, its engine imported: rows that it found or left, and what it cost."""
-    import_module("lakeindex.api.table" if peer == "lakeindex" else "deltalake")
+    import_module({"lakeindex": "lakeindex.api.table", "delta-rs": "deltalake"}.get(peer, "pyarrow.dataset"))
     with measured(os.getpid()) as usage:
-        found = {"lakeindex": _ours, "delta-rs": _deltas}[peer](step, table, file)
+        found = {"lakeindex": _ours, "delta-rs": _deltas, "dataset": _datasets}[peer](step, table, file)
     return found, usage
 
 
@@ -168,7 +175,8 @@ def measure(name: str, peers: tuple[str, ...], runs: int) -> list[Timing]:
     with tempfile.TemporaryDirectory(prefix="tpch-", dir=DATA) as folder:
 
         def once(peer: str, step: str) -> Usage:
-            base, work = Path(folder) / f"{peer}-base" / "lineitem", Path(folder) / "work" / "lineitem"
+            engine = "lakeindex" if peer in _READER else peer
+            base, work = Path(folder) / f"{engine}-base" / "lineitem", Path(folder) / "work" / "lineitem"
             at = base if step == "load" else work
             if step == "load":
                 shutil.rmtree(base.parent, ignore_errors=True)
@@ -183,7 +191,8 @@ def measure(name: str, peers: tuple[str, ...], runs: int) -> list[Timing]:
             return usage
 
         for step, title in STEPS.items():
-            mine = {peer: Timing(name, peer, f"{title}: {PEERS[peer]}") for peer in peers}
+            reading = _READER if step == "scan" and "lakeindex" in peers else {}
+            mine = {peer: Timing(name, peer, f"{title}: {(PEERS | reading)[peer]}") for peer in (*peers, *reading)}
             timings.in_turns(mine, runs, lambda peer, step=step: once(peer, step))
             timings.beside_delta(mine)
             found += mine.values()
