@@ -184,6 +184,27 @@ def test_one_partition_with_a_count_of_its_own(servers: dict[str, HudiServer], f
     story.judge("after our upsert", sound=True)
 
 
+def test_counts_by_partition_that_hudi_notes_bind_us(servers: dict[str, HudiServer], folder: Path) -> None:
+    """Hudi 1.1 and later write by what their procedure noted, though the options say one count for all."""
+    story = bucket_story(folder, SIMPLE, servers["1.2.0"])
+    story.hudi_upserts(range(0, 60, 3), 1)  # region us alone
+    name = f"noted_{folder.name}"
+    story.hudi.sql(f"create table {name} using hudi location '{story.path}'")
+    story.hudi.sql(
+        f"call partition_bucket_index_manager(table => '{name}', overwrite => 'eu,8', bucket_number => 4, "
+        "dry_run => false)"
+    )
+    story.hudi.sql(f"drop table {name}")
+    story.our_options = {"hoodie.index.type": "BUCKET"}
+    story.we_upsert(range(60), 2)
+    spec = Table.open(open_storage(str(story.path))).index()
+    assert spec is not None
+    assert (spec.option(_COUNT), spec.option(_RULES)) == ("4", "eu,8")
+    upsert_with_rules(story, [*range(30, 90)], 3)
+    assert_buckets(story, "after Hudi's upsert")
+    story.judge("after Hudi's upsert", sound=True)
+
+
 def test_hudi_cleans_and_archives_a_rescaling(hudi: HudiServer, folder: Path) -> None:
     story = bucket_story(folder, SIMPLE, hudi)
     create(story)
