@@ -810,7 +810,7 @@ def messages() -> dict[str, re.Pattern[str]]:
     return found
 
 
-_AGAIN = re.compile(r"\b(again|anew|once more)\b")
+_AGAIN = re.compile(r"\bagain\b")
 
 ELSEWHERE = {
     "bloom.filter": (1, "nobody extends such a filter: it is an invariant"),
