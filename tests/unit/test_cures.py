@@ -107,7 +107,7 @@ def test_what_is_refused_most_is_cured_by_what_the_error_says(tmp_path: Path) ->
         ),
         "a column is missing": (
             lambda: upsert(rows(3).drop(["amount"])),
-            "partial=True (--partial)",
+            "partial=True (--partial; option lakeindex.partial.update=overwrite)",
             lambda: upsert(rows(3).drop(["amount"]), partial=True),
         ),
         "the ordering is missing": (

@@ -27,6 +27,7 @@ from lakeindex.api.table import LakeTable
 from lakeindex.cli import main
 from lakeindex.errors import LakeIndexError
 from lakeindex.run.feeds import FEED_KEY
+from lakeindex.runners.jobs import stage_command
 from lakeindex.storage import open_storage
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.binding import BINDING_PATH
@@ -944,4 +945,7 @@ def test_what_errors_name_is_an_option_of_the_door(tmp_path: Path, bad: str) -> 
             said = COMMAND.sub("", str(error.hint))
             named = {*FLAG.findall(said)} - flags, {*KEYWORD.findall(said)} - {*arguments}
             wrong |= {command: (said, *named)} if any(named) else {}
+            of_jobs = {flag for one in stage_command(None, lambda *_, **__: 0).params for flag in one.opts}
+            if command == "upsert" and not {*FLAG.findall(said)} <= of_jobs and "option lakeindex." not in said:
+                wrong["jobs and DAGs"] = said, "no option"
     assert wrong == {}

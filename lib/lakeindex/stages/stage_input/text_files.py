@@ -400,8 +400,7 @@ def _no_nested(column: pa.ChunkedArray, name: str, kind: pa.DataType) -> pa.Arra
     raise SchemaMismatchError(
         f"column {name!r} is {kind} in the table, and a text in the CSV file",
         culprit=name,
-        hint="CSV has no lists, maps and structs: write the batch as JSON lines or Parquet, or leave the column "
-        "out, with partial=True (--partial)",
+        hint="CSV has no lists, maps and structs: write the batch as JSON lines or Parquet, or leave the column out",
     )
 
 

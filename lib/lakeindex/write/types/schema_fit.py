@@ -19,7 +19,12 @@ import pyarrow.compute as pc
 
 from lakeindex.errors import SchemaMismatchError, first_line
 from lakeindex.hashing.arrow import one_array
-from lakeindex.options.option import CSV_DELIMITER_OPTION, NULL_FOR_MISSING_OPTION, SCHEMA_MODE_OPTION
+from lakeindex.options.option import (
+    CSV_DELIMITER_OPTION,
+    NULL_FOR_MISSING_OPTION,
+    PARTIAL_OPTION,
+    SCHEMA_MODE_OPTION,
+)
 from lakeindex.options.types import SchemaMode
 from lakeindex.write.single_columns import nulls_of, without_hidden_nulls
 from lakeindex.write.types.avro_schema import (
@@ -107,7 +112,10 @@ class Lacking:
         if self.is_feed:
             return "make the feed with all columns that the table has"
         if self.updates:
-            return "partial=True (--partial) keeps what is stored in columns that a batch lacks"
+            return (
+                f"partial=True (--partial; option {PARTIAL_OPTION}=overwrite) keeps what is stored in columns that a "
+                "batch lacks"
+            )
         return f"with {NULL_FOR_MISSING_OPTION}=true columns that it lacks are null in its rows"
 
     def _delimiter(self, stored: Sequence[str]) -> str | None:
