@@ -40,6 +40,8 @@ from lakeindex.predicates.values import (
 
 _DIGITS: Final = 76
 _NUMBERS: Final = (Family.NUMBER, Family.FLOAT)
+_ROUNDED: Final = "CAST(... AS type) rounds, in the expression"
+_TOO_LARGE: Final = "it is too large: give a smaller number"
 
 
 def cast_to(value: pc.Expression, source: pa.DataType, target: pa.DataType) -> pc.Expression | None:
@@ -271,9 +273,9 @@ class _Values(Reader):
         except UsageError as error:
             raise _no_value(literal, wanted, error.hint) from None
         if settled.how is None or settled.value is None:
-            raise _no_value(literal, wanted, "CAST(... AS type) rounds, in the expression")
+            raise _no_value(literal, wanted, _TOO_LARGE if pa.types.is_floating(wanted) else _ROUNDED)
         if settled.value in (math.inf, -math.inf):
-            raise _no_value(literal, wanted, "it is too large: give a smaller number")
+            raise _no_value(literal, wanted, _TOO_LARGE)
         return Assigned(pc.scalar(scalar_of(settled.value, wanted)), wanted)
 
     def _computed(self, tree: exp.Expr, wanted: pa.DataType) -> Assigned:

@@ -14,7 +14,7 @@ from datetime import date
 from decimal import Context, Decimal, InvalidOperation
 from enum import Enum
 from fractions import Fraction
-from math import floor
+from math import floor, isinf
 from typing import Any, Final
 
 import numpy as np
@@ -96,7 +96,8 @@ class Settling:
 
 
 def settle(how: Comparison, literal: Literal, kind: pa.DataType, column: str) -> Settling:
-    """Bring a literal into a column's type, without any rounding: ``n > 1.5`` of a whole number is ``n > 1``.
+    """Bring a literal into a column's type, without any rounding: ``n > 1.5`` of a whole number is ``n > 1``. Beside
+    a float it is the nearest one.
 
     Raises:
         UsageError: a literal that a column of this type is not compared with.
@@ -105,7 +106,7 @@ def settle(how: Comparison, literal: Literal, kind: pa.DataType, column: str) ->
     if not _fits(literal, family):
         raise _does_not_fit(literal, kind, column, family)
     if family is Family.FLOAT:
-        return Settling(how, _float(literal, kind))
+        return _settle_float(how, _float(literal, kind), literal, kind)
     if family is Family.BOOLEAN:
         return Settling(how, literal.text == "true")
     if family is Family.TEXT:
@@ -173,6 +174,19 @@ def _fits(literal: Literal, family: Family) -> bool:
 def _float(literal: Literal, kind: pa.DataType) -> float:
     with np.errstate(over="ignore"):
         return float(np.dtype(kind.to_pandas_dtype()).type(literal.text))
+
+
+def _settle_float(how: Comparison, value: float, literal: Literal, kind: pa.DataType) -> Settling:
+    """Beyond all numbers of the type is not infinite, but where no double is as large: so infinity is written."""
+    if not isinf(value) or isinf(float(literal.text)):
+        return Settling(how, value)
+    if how in (Comparison.EQUAL, Comparison.NOT_EQUAL):
+        return Settling(None, answer=how is not Comparison.EQUAL)
+    is_greater = how in (Comparison.GREATER, Comparison.GREATER_EQUAL)
+    ends = np.finfo(kind.to_pandas_dtype())
+    if value > 0:
+        return Settling(Comparison.GREATER if is_greater else Comparison.LESS_EQUAL, float(ends.max))
+    return Settling(Comparison.GREATER_EQUAL if is_greater else Comparison.LESS, float(ends.min))
 
 
 def _units(literal: Literal, kind: pa.DataType, column: str, family: Family) -> Fraction:

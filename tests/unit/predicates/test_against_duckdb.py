@@ -284,6 +284,28 @@ def test_literals_at_and_beyond_the_ends_of_each_type():
     assert not wrong
 
 
+@pytest.mark.parametrize("number", [Decimal("1e39"), Decimal("-1e308")])
+def test_a_number_beyond_floats_of_32_bits_is_no_infinity(number: Decimal):
+    most = 3.4028234663852886e38  # that such a float can be
+    values = [math.nan, math.inf, most, 1.5, 0.0, -1.5, -most, -math.inf, None]
+    column = pa.table({"f": pa.array(values, pa.float32())})
+    for operator, compare in COMPARED.items():
+        wanted = [None if value is None else _as_greatest(value, compare, number) for value in values]
+        for text, answer in ((f"f {operator} {number}", True), (f"NOT f {operator} {number}", False)):
+            predicate = predicate_of(text, column.schema)
+            assert predicate.mask(column).to_pylist() == [one is not None and one is answer for one in wanted], text
+            for one in ([math.inf], [-math.inf], [1.5, -1.5]):  # a file of such rows alone
+                chosen = {wanted[values.index(value)] is answer for value in one}
+                assert chosen <= answers(predicate.node, {("f",): Bounds(min(one), max(one), may_be_null=False)}), text
+    assert predicate_of(f"f IN ({number}, 1.5)", column.schema).mask(column).to_pylist() == [
+        value == 1.5 for value in values
+    ]
+
+
+def _as_greatest(value: float, compare: Any, number: Decimal) -> bool:
+    return bool(compare(math.inf if math.isnan(value) else value, number))
+
+
 COMPARED = {"<": lambda a, b: a < b, "<=": lambda a, b: a <= b, "=": lambda a, b: a == b,
             "!=": lambda a, b: a != b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b}  # fmt: skip
 
