@@ -231,7 +231,7 @@ bench-tpch: bench-env ## lineitem of TPC-H (SF=1 or 10) beside delta-rs: load, u
 
 .PHONY: bench-duckrun
 bench-duckrun: SF ?= 1
-bench-duckrun: bench-env ## duckrun's chain of merges on lineitem (SF=1 or 10) beside delta-rs, every row compared
+bench-duckrun: bench-env ## duckrun's chain of merges on lineitem (SF=1 or 10) beside delta-rs and Hudi, every row compared
 	@$(RUN) $(BIN)/python -m benchmarks.duckrun --workload sf$(SF) $(BENCH)
 
 .PHONY: bench-import

@@ -1,9 +1,10 @@
-"""duckrun's chain of merges on TPC-H's lineitem, by lakeindex and by delta-rs: ``python -m benchmarks.duckrun``.
+"""duckrun's chain of merges on TPC-H's lineitem, by lakeindex, delta-rs and Hudi: ``python -m benchmarks.duckrun``.
 
 The operations and their sizes are those that duckrun publishes (djouallah/duckrun: docs/merge-benchmark.md): each works
 on what the one before it left. The key is order and line number; the table has no partitions and nothing that orders
-changes. Each step of each engine has a process of its own. DuckDB plays the same chain in SQL; after each step every
-row of the table is compared with it, by their number and the sum of their hashes.
+changes. Each step of each engine has a process of its own; Hudi's Spark session is up before its step is timed. DuckDB
+plays the same chain in SQL; after each step every row of the table is compared with it, by their number and the sum of
+their hashes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -26,11 +28,16 @@ import pyarrow.parquet as pq
 from benchmarks import environment, timings
 from benchmarks.harness import Part
 from benchmarks.measuring import Usage, apart, encoded_bytes, listing, measured, restore
+from benchmarks.peers.hudi import CONF
+from benchmarks.peers.spark35 import Spark35
 from benchmarks.timings import Timing
-from benchmarks.tpch import KEY, PEERS
+from benchmarks.tpch import KEY
+from benchmarks.tpch import PEERS as WITHOUT_SPARK
 from benchmarks.workloads import DATA
+from scripts import interop_env
 
 SCALES: Final = {"sf1": 1.0, "sf10": 10.0, "T_chain": 0.002}
+PEERS: Final = {**WITHOUT_SPARK, "hudi": "Hudi 1.2.0 on Spark 3.5, at its own defaults"}
 STEPS: Final = {
     "load": "load",
     "mixed": "mixed upsert of 1 %, a fifth of it new",
@@ -160,17 +167,56 @@ def _deltas(step: str, table: str, file: str) -> None:
             merge.when_matched_update_all().when_not_matched_insert_all().execute()
 
 
+def _hudis(spark: Spark35, step: str, table: str, file: str) -> None:
+    """Without Hudi's ``MERGE`` a batch that deletes is two writes."""
+    own = {"hoodie.table.name": "lineitem", "hoodie.datasource.write.recordkey.field": ",".join(KEY)}
+    if step != "expression":
+        spark.read([Path(file)], "batch")
+
+    def write(operation: str, rows: str = "batch") -> None:
+        options = own | {"hoodie.datasource.write.operation": operation}
+        spark.write(rows, Path(table), "hudi", options, mode="overwrite" if step == "load" else "append")
+
+    if step == "load":
+        write("bulk_insert")
+    elif step == "cdc":
+        for view, how in (("gone", "="), ("kept", "<>")):
+            spark.sql(f"CREATE TEMPORARY VIEW {view} AS SELECT * FROM batch WHERE l_comment {how} '{_GONE}'")
+        write("delete", "gone")
+        write("upsert", "kept")
+    elif step == "sync":
+        write("insert_overwrite_table")
+    elif step == "expression":
+        spark.sql(f"CREATE TABLE lineitem USING hudi LOCATION '{table}'")
+        spark.sql(
+            f"UPDATE lineitem SET {', '.join(f'{name} = {value}' for name, value in _SET.items())} WHERE {_WHERE}"
+        )
+    else:
+        write("upsert")
+
+
+@contextmanager
+def _engine(peer: str) -> Iterator[Callable[[str, str, str], None]]:
+    """What does a step, imported or up."""
+    if peer == "hudi":
+        interop_env.make()
+        with closing(Spark35([interop_env.bundle("1.2.0")], CONF)) as spark:
+            yield partial(_hudis, spark)
+    else:
+        import_module("lakeindex.api.table" if peer == "lakeindex" else "deltalake")
+        yield {"lakeindex": _ours, "delta-rs": _deltas}[peer]
+
+
 def _step(peer: str, step: str, table: str, file: str) -> Usage:
-    """One step in this process, its engine imported."""
-    import_module("lakeindex.api.table" if peer == "lakeindex" else "deltalake")
-    with measured(os.getpid()) as usage:
-        {"lakeindex": _ours, "delta-rs": _deltas}[peer](step, table, file)
+    """One step by an engine of this process."""
+    with _engine(peer) as play, measured(os.getpid()) as usage:
+        play(step, table, file)
     return usage
 
 
 def _found(peer: str, table: str) -> list[str]:
-    """Rows of a table and the sum of their hashes, read by its own engine."""
-    if peer == "lakeindex":
+    """Rows of a table and the sum of their hashes, read by its own engine; Hudi's by lakeindex."""
+    if peer != "delta-rs":
         import lakeindex
 
         found: pa.RecordBatchReader = lakeindex.open_table(table).scan().to_batches()
@@ -220,7 +266,7 @@ def measure(name: str, peers: tuple[str, ...], runs: int) -> list[Timing]:
     return found
 
 
-PART: Final = Part("duckrun", "duckrun's chain of merges beside delta-rs", SCALES, ["sf1"], PEERS, measure)
+PART: Final = Part("duckrun", "duckrun's chain of merges beside delta-rs and Hudi", SCALES, ["sf1"], PEERS, measure)
 
 if __name__ == "__main__":
     raise SystemExit(PART.main())

@@ -137,13 +137,13 @@ def checked(found: int, wanted: int) -> None:
 
 
 def beside_delta(mine: Mapping[str, Timing]) -> None:
-    """Peak memory of each, and time and memory of lakeindex as ratios to delta-rs."""
+    """Peak memory of each, and time and memory as ratios to delta-rs."""
+    other = mine.get("delta-rs")
     for timing in mine.values():
         timing.facts["peak MB"] = f"{timing.peak_bytes / 2**20:.0f}"
-    ours, other = mine.get("lakeindex"), mine.get("delta-rs")
-    if ours is not None and other is not None and ours.seconds and other.seconds:
-        ours.facts["x delta-rs"] = f"{ours.median / other.median:.2f}"
-        ours.facts["x its memory"] = f"{ours.peak_bytes / max(other.peak_bytes, 1):.2f}"
+        if other is not None and other is not timing and timing.seconds and other.seconds:
+            timing.facts["x delta-rs"] = f"{timing.median / other.median:.2f}"
+            timing.facts["x its memory"] = f"{timing.peak_bytes / max(other.peak_bytes, 1):.2f}"
 
 
 def save(measurement: Measurement) -> None:
