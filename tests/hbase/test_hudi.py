@@ -12,7 +12,7 @@ from scripts import interop_env
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of
 from tests.hbase.conftest import Bench
 from tests.hbase.test_upserts import assert_follows, places
-from tests.interop.hudi_client import HudiServer, keep_options
+from tests.interop.hudi_client import HudiServer, in_zone, keep_options
 
 pytestmark = pytest.mark.hbase
 
@@ -22,7 +22,8 @@ def hudi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudiServer]:
     """Hudi 0.15, the last line of releases but 1.0 that has the index HBASE."""
     interop_env.make()
     running = HudiServer("0.15.0", tmp_path_factory.mktemp("hudi"))
-    yield running
+    with in_zone():
+        yield running
     running.close()
 
 

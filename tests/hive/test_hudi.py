@@ -20,7 +20,7 @@ from scripts import interop_env
 from tests.builders import make_table
 from tests.catalog_contract import assert_agrees, entry, live_paths, newest_commit, partitions, synced
 from tests.hive.conftest import PLACES
-from tests.interop.hudi_client import HudiError, HudiServer, keep_options
+from tests.interop.hudi_client import HudiError, HudiServer, in_zone, keep_options
 from tests.scheduling import turn_of_commit
 
 pytestmark = pytest.mark.hive
@@ -91,7 +91,8 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
             )
         return started[release]
 
-    yield server
+    with in_zone():
+        yield server
     for one in started.values():
         one.close()
 

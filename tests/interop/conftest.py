@@ -21,7 +21,7 @@ import pytest
 
 from scripts import interop_env
 from scripts.interop_env import BUNDLES
-from tests.interop.hudi_client import HudiServer
+from tests.interop.hudi_client import HudiServer, in_zone
 from tests.scheduling import turn_of_commit
 
 SHARES = {"all": 1, "versions": 1, "narrow": 1, "half": 2, "third": 3, "sixth": 6}
@@ -77,6 +77,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out |= {item for number, item in enumerate(shared, start=first) if number % share}
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def where_hudi_is() -> Iterator[None]:
+    with in_zone():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ import os
 import queue
 import subprocess
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from scripts import interop_env
 
@@ -75,6 +77,19 @@ class _Shared:
 
     count: int = 0
     process: subprocess.Popen[str] | None = None
+
+
+@contextmanager
+def in_zone(zone: str = "UTC") -> Iterator[None]:
+    """This process is in a server's time zone, as on one machine: instants are local time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", zone)
+        time.tzset()
+        try:
+            yield
+        finally:
+            patch.undo()
+            time.tzset()
 
 
 class HudiServer:

@@ -5,13 +5,12 @@ A commit of ours whose instant runs ahead of Hudi's clock would hide Hudi's next
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.interop.hudi_client import HudiServer
+from tests.interop.hudi_client import HudiServer, in_zone
 from tests.interop.rows import NONPARTITIONED
 from tests.interop.story import keeping_story
 
@@ -30,13 +29,10 @@ def western_hudi(
 
 
 @pytest.fixture
-def western(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def western() -> Iterator[None]:
     """We run on the same machine as Hudi does."""
-    monkeypatch.setenv("TZ", _ZONE)
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
+    with in_zone(_ZONE):
+        yield
 
 
 @pytest.mark.usefixtures("western")
