@@ -1,5 +1,6 @@
 """Work that nothing depends on."""
 
+import importlib.metadata
 import logging
 from pathlib import Path
 
@@ -40,6 +41,19 @@ def test_a_notebook_shows_a_frame_with_the_cause_the_cure_and_the_line(
     assert "Traceback" not in text
     monkeypatch.setenv(DEBUG_VARIABLE, "1")
     assert "Traceback" in raised.value._render_traceback_()[0]
+
+
+def test_a_frame_says_where_it_is_unless_the_message_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(DEBUG_VARIABLE, raising=False)
+    frames = [
+        "\n".join(TableNotFoundError(f"no table{at}", culprit="/p/x")._render_traceback_()) for at in ("", " /p/x")
+    ]
+    assert ["where: " in frame for frame in frames] == [True, False]
+    assert all("/p/x" in frame for frame in frames)
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert lakeindex.__version__ == importlib.metadata.version("lakeindex")
 
 
 def test_warnings_are_shown_unless_logging_is_set_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -163,6 +164,19 @@ def test_what_is_loaded_is_start_up():
             time.sleep(PAUSE)
 
     assert spent_by(load).startup >= PAUSE
+
+
+def test_a_signal_is_held_while_something_is_loaded_and_handled_once_then():
+    came: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda number, _frame: came.append(number))
+    try:
+        with loading():
+            signal.raise_signal(signal.SIGUSR1)
+            signal.raise_signal(signal.SIGUSR1)
+            assert came == []
+        assert came == [signal.SIGUSR1]
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_a_pause_before_a_lock_is_waiting():
