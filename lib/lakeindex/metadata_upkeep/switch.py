@@ -51,8 +51,8 @@ def drop_metadata(table: Table, partitions: Collection[str] = ()) -> tuple[str, 
     storage, properties = table.storage, table.current_properties()
     there = _named(properties)
     whole = not partitions or FILES in partitions or set(there) <= set(partitions)
-    going = there if whole else tuple(dict.fromkeys((*there, *unnamed(storage, partitions))))
-    going = tuple(name for name in going if whole or name in partitions)
+    asked = (*(name for name in there if name in partitions), *unnamed(storage, partitions))
+    going = there if whole else tuple(dict.fromkeys(asked))
     if not going and not (whole and storage.list(METADATA_ROOT)):
         return ()
     _note(storage, {"partitions": list(going), "whole": whole})

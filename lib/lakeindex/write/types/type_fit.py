@@ -123,7 +123,7 @@ def python_problem(value: Any, kind: pa.DataType) -> str | None:
             parts.append((one, kind.field(place).type))
     elif types.is_map(kind):
         parts = [part for key, one in _pairs(value) for part in ((key, kind.key_type), (one, kind.item_type))]
-    elif types.is_list(kind) or types.is_large_list(kind):
+    elif any(is_list(kind) for is_list in _LIST):
         parts = [(one, kind.value_type) for one in value]
     elif isinstance(value, dt.datetime):
         return _problem_of_time(value, kind)
