@@ -111,11 +111,6 @@ def hashes_for(bits: int, entries: int) -> int:
     return math.ceil(_LN2 * bits / entries)
 
 
-def false_positive_probability(bits: int, hashes: int, keys: int) -> float:
-    """Expected false-positive probability of a filter row that holds this many distinct keys."""
-    return float((1.0 - math.exp(-hashes * keys / bits)) ** hashes)
-
-
 @dataclass(frozen=True, slots=True)
 class FilterSize:
     """What a new filter is made for.

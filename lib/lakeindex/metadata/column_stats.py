@@ -112,22 +112,6 @@ def column_range_of(record: Mapping[str, Any], kind: ValueKind) -> ColumnRange |
     return ColumnRange(stats["columnName"], found, least, greatest, *counts)
 
 
-def deleted_record(file_name: str, column: str, encoding: StatsEncoding) -> dict[str, Any]:
-    """The record that says that a file with a column is gone."""
-    unknown = dict.fromkeys(_COUNTS, -1)
-    stats = {
-        "fileName": file_name,
-        "columnName": column,
-        "minValue": None,
-        "maxValue": None,
-        **unknown,
-        "isDeleted": True,
-        "isTightBound": False,
-        "valueType": None if encoding is StatsEncoding.V1 else {"typeOrdinal": 1, "additionalInfo": None},
-    }
-    return {"type": int(RecordType.COLUMN_STATS), FIELD: stats}
-
-
 def merge_column_stats(older: Mapping[str, Any], newer: Mapping[str, Any]) -> dict[str, Any]:
     """What two records of one key say together, as Hudi's payload merges them.
 

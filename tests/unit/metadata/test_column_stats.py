@@ -18,7 +18,6 @@ from lakeindex.metadata.column_stats import (
     FIELD,
     column_range_of,
     column_stats_record,
-    deleted_record,
     has_form,
     holds_range,
     in_wrapper_of,
@@ -45,6 +44,14 @@ def a_range(least: Any, greatest: Any, kind: ValueKind) -> ColumnRange:
 
 def loose(least: Any, greatest: Any, kind: ValueKind, encoding: StatsEncoding = V2) -> dict[str, Any]:
     return partition_stats_record("eu", a_range(least, greatest, kind), encoding, tight=False)
+
+
+def deleted_record(name: str, encoding: StatsEncoding) -> dict[str, Any]:
+    """What Hudi writes of a column of a file that is gone."""
+    record = loose(None, None, INT, encoding)
+    counts = ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")
+    record[FIELD] |= dict.fromkeys(counts, -1) | {"fileName": name, "isDeleted": True}
+    return record
 
 
 def ends(record: dict[str, Any]) -> tuple[Any, Any]:
@@ -178,7 +185,7 @@ def test_a_record_without_ends_says_something_only_if_all_is_null():
 def test_a_deleted_record_says_nothing():
     """Its counts are all -1, which are as many nulls as values."""
     for encoding in (V1, V2):
-        assert column_range_of(deleted_record("f", "c", encoding), INT) is None
+        assert column_range_of(deleted_record("f", encoding), INT) is None
         record = loose(1, 5, INT, encoding)
         record[FIELD]["isDeleted"] = True
         assert column_range_of(record, INT) is None
@@ -205,7 +212,7 @@ def test_ranges_are_united_and_counts_added():
 
 def test_a_tight_or_deleted_record_replaces_the_older_and_a_deleted_one_is_replaced():
     older, tight = loose(1, 5, INT), partition_stats_record("eu", a_range(2, 3, INT), V2, tight=True)
-    deleted = deleted_record("f", "c", V2)
+    deleted = deleted_record("f", V2)
     assert merge_column_stats(older, tight) == tight
     assert merge_column_stats(older, deleted) == deleted
     assert merge_column_stats(deleted, older) == older

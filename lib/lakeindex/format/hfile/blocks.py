@@ -98,7 +98,6 @@ def format_vint(value: int) -> bytes:
 
 
 DATA: Final = b"DATABLK*"
-META: Final = b"METABLKc"
 ROOT_INDEX: Final = b"IDXROOT2"
 INNER_INDEX: Final = b"IDXINTE2"
 LEAF_INDEX: Final = b"IDXLEAF2"

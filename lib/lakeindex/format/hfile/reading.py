@@ -59,7 +59,6 @@ _TAGS: Final = b"MAX_TAGS_LEN"
 _FILE_INFO_AT: Final = 1
 _INDEX_AT: Final = 2
 _DATA_BLOCKS: Final = 5
-_META_BLOCKS: Final = 6
 _ENTRIES: Final = 7
 _LEVELS: Final = 8
 _CODEC: Final = 12
@@ -114,7 +113,6 @@ class HFile:
     _read: ReadRange = field(repr=False)
     _end: int = field(repr=False)
     _roots: tuple[Place, ...] = field(repr=False)
-    _metas: tuple[Place, ...] = field(repr=False)
 
     @staticmethod
     def of(data: bytes, source: str) -> HFile:
@@ -143,11 +141,10 @@ class HFile:
             loaded = read(start, end - start)
             root = _expect(parse_block(loaded, 0, codec), blocks.ROOT_INDEX)
             roots, _ = _root_places(root.content, _number(trailer, _DATA_BLOCKS))
-            metas = _metas(loaded, root.end, codec, _number(trailer, _META_BLOCKS, 0))
             info = _file_info(parse_block(loaded, _number(trailer, _FILE_INFO_AT) - start, codec))
             levels = max(_number(trailer, _LEVELS, 1), 1)
             count = _number(trailer, _ENTRIES)
-            return HFile(source, count, codec, levels, info, read, end, roots, metas)
+            return HFile(source, count, codec, levels, info, read, end, roots)
 
         found = _guarded(source, parse)
         _check_plain(found)
@@ -214,11 +211,6 @@ class HFile:
                 at = place.offset - first.offset
                 content = self._parsed(data[at : at + place.size], blocks.DATA)
                 yield AskedBlock(place, content, start, end)
-
-    def meta_block(self, name: bytes) -> bytes | None:
-        """Content of a meta block; None if there is none of that name. Raises: TableCorruptError."""
-        place = next((one for one in self._metas if one.key == name), None)
-        return None if place is None else self._block(place, blocks.META)
 
     def entries_at(self, place: Place) -> list[Entry]:
         """What is in one data block. Raises: TableCorruptError."""
@@ -347,17 +339,6 @@ def _inner_places(content: bytes) -> list[Place]:
         offset, size = _PLACE.unpack_from(content, start + begin)
         found.append(Place(_row(content[start + begin + _PLACE.size : start + end]), offset, size))
     return found
-
-
-def _metas(loaded: bytes, at: int, codec: int, count: int) -> tuple[Place, ...]:
-    content = _expect(parse_block(loaded, at, codec), blocks.ROOT_INDEX).content
-    position, found = 0, []
-    for _ in range(count):
-        offset, size = _PLACE.unpack_from(content, position)
-        length, position = read_vint(content, position + _PLACE.size)
-        found.append(Place(content[position : position + length], offset, size))
-        position += length
-    return tuple(found)
 
 
 def _row(key: bytes) -> bytes:

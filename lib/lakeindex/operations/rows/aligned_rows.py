@@ -74,19 +74,6 @@ def dictionaries_of(schema: pa.Schema) -> list[str]:
     return [field.name for field in schema if pa.types.is_dictionary(field.type)]
 
 
-def aligned_row_groups(source: pq.ParquetFile, file: BaseFile, schema: pa.Schema) -> Iterator[pa.Table]:
-    """Row groups of a base file.
-
-    Args:
-        schema: columns wanted, see :func:`row_schema`; those that the file lacks come out null.
-
-    Raises:
-        TableCorruptError: a page cannot be decoded, or a column does not convert.
-    """
-    for group in range(source.num_row_groups):
-        yield align(read_row_group(source, group, file), file, schema)
-
-
 def aligned_batches(
     source: pq.ParquetFile, file: BaseFile, groups: Sequence[int], schema: pa.Schema, *, use_threads: bool = True
 ) -> Iterator[pa.Table]:

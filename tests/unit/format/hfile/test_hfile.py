@@ -66,10 +66,6 @@ def test_what_hbase_wrote_is_read(name: str) -> None:
     assert [one for one, _ in entries] == sorted(one for one, _ in entries)
     if key is not None:
         assert [one.decode() for one, _ in entries] == [key.format(number) for number in range(count)]
-    assert file.meta_block(b"no such block") is None
-    meta = file.meta_block(b"bloomFilter")
-    assert meta is not None
-    assert len(meta) > 50
 
 
 @pytest.mark.parametrize("name", [name for name, (count, _, _) in FOUND.items() if count])
@@ -318,7 +314,7 @@ def test_a_file_that_is_cut_off_is_told() -> None:
         list(HFile.of(data[100:], "x.hfile").entries())
 
 
-@pytest.mark.parametrize(("field", "value"), [(5, 2**40), (6, 2**40), (8, 2**20), (2, 2**62), (1, 2**62)])
+@pytest.mark.parametrize(("field", "value"), [(5, 2**40), (8, 2**20), (2, 2**62), (1, 2**62)])
 def test_what_a_trailer_claims_is_bounded_by_the_bytes(field: int, value: int) -> None:
     data = small()
     length, at = read_varint(data, len(data) - 4_096 + 8)
