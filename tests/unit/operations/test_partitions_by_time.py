@@ -89,6 +89,10 @@ def test_nulls_lie_in_the_first_partition_of_the_epoch(tmp_path: Path) -> None:
     assert table.scan(where="day < '1980-01-01'").count() == 1
     assert table.delete(where="day < '1980-01-01'").deletes == 1  # by rows: the null stays
     assert table.count() == 1
+    # a format in which only Hudi writes keeps nobody from reading
+    properties = tmp_path / "t" / ".hoodie" / "hoodie.properties"
+    properties.write_text(properties.read_text().replace("dateformat=yyyy-MM", "dateformat=yyyy-MM G"))
+    assert lakeindex.open_table(tmp_path / "t").scan(where="day IS NULL").count() == 1
 
 
 def test_the_same_table_is_found_again_and_another_is_not(tmp_path: Path) -> None:

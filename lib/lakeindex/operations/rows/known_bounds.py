@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from lakeindex.errors import ObjectNotFoundError
+from lakeindex.errors import ObjectNotFoundError, OptionError
 from lakeindex.files.footers import ParquetFooter
 from lakeindex.format.partitions import DEFAULT_PARTITION, unescape_partition_value
 from lakeindex.metadata.column_ranges import ColumnRange, ValueKind, ValueType, chunk_ends, value_kind, widest
@@ -110,7 +110,10 @@ def _times(text: str | None, path: Path, spec: KeySpec, kind: pa.DataType) -> di
     unit = kind.unit if pa.types.is_timestamp(kind) else None
     if not (pa.types.is_date32(kind) or pa.types.is_integer(kind) or unit in ("ms", "us")):
         return {}
-    known = TimePartitioner(spec.time_options).values_of(text)
+    try:
+        known = TimePartitioner(spec.time_options).values_of(text)
+    except OptionError:  # a format in which only Hudi writes
+        return {}
     return {} if known is None else {path: Bounds(known[0], known[1], may_be_null=known[2])}
 
 

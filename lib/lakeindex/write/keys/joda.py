@@ -11,8 +11,9 @@ e, E   day of week, its name          a      AM or PM
 Z      ``+0100``, ZZ ``+01:00``       '...'  text as it stands
 ====== =============================  ====== =============================
 
-Other letters are refused. Names are English. Years are the proleptic ISO calendar's and may have any number of
-digits; far from the present, zones other than UTC use the offset of the nearest year that Python knows.
+Other letters are refused, and so is what would not be as in Joda-Time: ``ZZZ`` (a zone's name), and where texts are
+read, years of two digits and a field that is read twice. Names are English. Years are the proleptic ISO calendar's and
+may have any number of digits.
 """
 
 from __future__ import annotations
@@ -34,7 +35,15 @@ _TOKEN: Final = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
 _GMT_OFFSET: Final = re.compile(r"(?:GMT|UTC)([+-])(\d{1,2})(?::?(\d{2}))?")
 _PRINTABLE: Final = frozenset("yYxwMdDeEHkKhmsSaZ")
 _PARSABLE: Final = frozenset("yYMdDHkKhmsSaZE")
+_SAME_FIELD: Final = {"Y": "y", "k": "H", "K": "h"}
+_OFFSET: Final = (
+    r"(Z|[+-](?:[01]\d|2[0-3])(?:(?![:\d])|:[0-5]\d(?:(?!:)|:[0-5]\d(?:(?![.,])|[.,]\d{1,3}+))"
+    r"|[0-5]\d(?:(?!\d)|[0-5]\d(?:(?!\d)|\d{1,3}+))))"
+)
+"""All that Joda-Time takes for an offset, which ends where nothing more of one may follow."""
 _DAY_MS: Final = 86_400_000
+_CYCLE: Final = 146_097 * 86_400
+"""Seconds of 400 years, after which days of the week, and with them changes of clocks, come again."""
 _LAST_YEAR: Final = 292_278_993
 _YEARS: Final = {"y": range(-292_275_054, _LAST_YEAR + 1), "Y": range(1, _LAST_YEAR + 1)}
 _YEAR_OF_NONE: Final = "2000"
@@ -74,8 +83,8 @@ def _tokens(pattern: str, known: frozenset[str]) -> list[tuple[str, int, str]]:
         end = match.end()
         letter, text = match[2], match[0]
         if letter is not None:
-            if letter not in known:
-                raise _refused(pattern, letter)
+            if letter not in known or text.startswith("ZZZ"):
+                raise _refused(pattern, text)
             found.append((letter, len(text), ""))
         elif match[1] is not None:
             found.append(("", 0, match[1].replace("''", "'") or "'"))
@@ -90,7 +99,8 @@ def _refused(pattern: str, part: str) -> OptionError:
     return OptionError(
         f"date format {pattern!r}: {part!r} is not understood",
         culprit=pattern,
-        hint="known letters: yYxwMdDeEHkKhmsSaZ",
+        hint="use yyyy MM dd DDD HH kk hh KK mm ss SSS a EEE Z or ZZ, each field once, and '...' for text; to be "
+        "printed may be xxxx ww e and yy, too; a table with another format takes rows by Hudi",
     )
 
 
@@ -111,6 +121,8 @@ class _Moment:
 
 def _moment(millis: int, zone: dt.tzinfo) -> _Moment:
     offset = _offset_in(zone, millis)
+    if not -(2**63) <= millis + offset < 2**63:
+        offset = 0
     days, rest = divmod(millis + offset, _DAY_MS)
     year, month, day = _civil(days)
     day_of_year = days - _days(year, 1, 1) + 1
@@ -126,10 +138,11 @@ def _offset_in(zone: dt.tzinfo, millis: int) -> int:
     """Milliseconds: before there were zones, clocks of a place were a few seconds off from whole minutes, too."""
     if zone is dt.UTC:
         return 0
-    near = max(-62_135_000_000, min(253_402_200_000, millis // 1000))
+    near = max(-62_135_000_000, millis // 1000)
+    near -= max(0, near - 253_402_200_000 + _CYCLE) // _CYCLE * _CYCLE
     moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=near)
     offset = moment.astimezone(zone).utcoffset()
-    return 0 if offset is None else int(offset.total_seconds()) * 1000
+    return 0 if offset is None else offset // dt.timedelta(milliseconds=1)
 
 
 def _civil(days: int) -> tuple[int, int, int]:
@@ -164,7 +177,9 @@ class JodaFormat:
 def _printed(letter: str, count: int, at: _Moment) -> str:
     hour, rest = divmod(at.millis_of_day, 3_600_000)
     if letter in "yYx":
-        return _printed_year(at.week_year if letter == "x" else at.year, count)
+        year = at.week_year if letter == "x" else at.year
+        # Y counts the years before the first anew, YY does not
+        return _printed_year(1 - year if letter == "Y" and year <= 0 and count != 2 else year, count)
     if letter == "M" and count >= 3:
         return _MONTHS[at.month - 1] if count > 3 else _MONTHS[at.month - 1][:3]
     if letter == "E":
@@ -185,7 +200,7 @@ def _printed(letter: str, count: int, at: _Moment) -> str:
 
 def _printed_year(year: int, count: int) -> str:
     if count == 2:
-        return f"{year % 100:02d}"
+        return f"{abs(year) % 100:02d}"
     return f"{'-' if year < 0 else ''}{str(abs(year)).rjust(count, '0')}"
 
 
@@ -195,10 +210,11 @@ def _printed_offset(millis: int, between: str) -> str:
 
 
 class JodaParser:
-    """Reads times by a pattern, as lenient in the number of digits as Joda-Time.
+    """Reads times by a pattern, as lenient in the number of digits as Joda-Time, and as greedy.
 
     Raises:
-        OptionError: a letter that is not known, or ``yy``, whose century Joda-Time takes from today's date.
+        OptionError: a letter that is not known, ``yy``, whose century Joda-Time takes from today's date, or two that
+            say the same field.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -206,12 +222,17 @@ class JodaParser:
         self._letters = [letter for letter, _, _ in tokens if letter]
         parts = []
         for place, (letter, count, text) in enumerate(tokens):
-            if letter in ("y", "Y") and count == 2:
-                raise _refused(pattern, letter * 2)
+            said = [_SAME_FIELD.get(one, one) for one, _, _ in tokens[: place + 1] if one]
+            if letter and ((letter in "yY" and count == 2) or said.count(said[-1]) > 1):
+                raise _refused(pattern, letter * count)
             following, its_count, _ = tokens[place + 1] if place + 1 < len(tokens) else ("", 0, "")
             digits_follow = following in tuple("yYdDHkKhmsS") or (following == "M" and its_count < 3)
             parts.append(_expression(letter, count, text, digits_follow=digits_follow))
         self._expression = re.compile("".join(parts), re.IGNORECASE)
+
+    def takes(self, text: str) -> bool:
+        """Whether a text has this form, whatever its numbers are."""
+        return self._expression.fullmatch(text) is not None
 
     def parse(self, text: str, zone: dt.tzinfo | None) -> tuple[int, dt.tzinfo] | None:
         """Milliseconds since the epoch and the text's zone, else ``zone`` (None: UTC); None if it does not fit."""
@@ -223,10 +244,8 @@ class JodaParser:
         if local is None:
             return None
         if "Z" in fields:
-            minutes = _offset_of(fields["Z"])
-            if minutes is None:
-                return None
-            return local - minutes * 60_000, zone or dt.timezone(dt.timedelta(minutes=minutes))
+            offset = _offset_of(fields["Z"])
+            return local - offset // dt.timedelta(milliseconds=1), zone or dt.timezone(offset)
         own = zone or dt.UTC
         millis = _in_zone(local, own)
         return None if millis is None else (millis, own)
@@ -244,29 +263,26 @@ def _expression(letter: str, count: int, text: str, *, digits_follow: bool) -> s
     if not letter:
         return re.escape(text)
     if letter in "yY":
-        sign = "[+-]?" if letter == "y" else ""
-        return rf"({sign}\d{{1,{count if digits_follow else 9}}})"
+        sign = "[+-]?" if letter == "y" and not (digits_follow and count == 1) else ""
+        return rf"({sign}\d{{1,{count if digits_follow else 9}}}+)"
     if letter == "M" and count >= 3:
-        return f"({'|'.join(f'{name}|{name[:3]}' for name in _MONTHS)})"
+        return f"((?>{'|'.join(f'{name}|{name[:3]}' for name in _MONTHS)}))"
     if letter == "E":
-        return f"({'|'.join(f'{name}|{name[:3]}' for name in _DAYS)})"
+        return f"((?>{'|'.join(f'{name}|{name[:3]}' for name in _DAYS)}))"
     if letter == "a":
         return "(AM|PM)"
     if letter == "Z":
-        return r"(Z|[+-]\d{2}(?::?\d{2})?)"
+        return _OFFSET
     if letter == "S":
-        return rf"(\d{{1,{count}}})"
-    return rf"(\d{{1,{max(count, 3 if letter == 'D' else 2)}}})"
+        return rf"(\d{{1,{count}}}+)"
+    return rf"(\d{{1,{max(count, 3 if letter == 'D' else 2)}}}+)"
 
 
-def _offset_of(text: str) -> int | None:
-    """Minutes; None if there is no such offset."""
-    if text.upper() == "Z":
-        return 0
-    hours, minutes = int(text[1:3]), int(text[3:].lstrip(":") or 0)
-    if hours > 23 or minutes > 59:
-        return None
-    return -hours * 60 - minutes if text[0] == "-" else hours * 60 + minutes
+def _offset_of(text: str) -> dt.timedelta:
+    digits = re.sub(r"\D", "", text).ljust(9, "0")
+    hours, minutes, seconds = (int(digits[at : at + 2]) for at in (0, 2, 4))
+    offset = dt.timedelta(hours=hours, minutes=minutes, seconds=seconds, milliseconds=int(digits[6:]))
+    return -offset if text[0] == "-" else offset
 
 
 def _local_millis(fields: dict[str, str]) -> int | None:

@@ -74,7 +74,8 @@ class TimeOptions:
 
     Attributes:
         output_format: Joda-Time pattern of the path.
-        input_formats: Joda-Time patterns of texts; the first that fits is taken.
+        input_formats: Joda-Time patterns of texts; the first that takes all of a text is asked, even if its numbers are
+            no time by it (a month 13) and would be one by the next.
         input_zone: zone of texts that name none; None: the text's own offset, else UTC.
         output_zone: zone of the path; None: the text's own offset, else UTC.
         scalar_unit: unit of numbers (``java.util.concurrent.TimeUnit``) for SCALAR.
@@ -241,11 +242,10 @@ class TimePartitioner:
             return self._format.text(_to_millis(value, self._unit), self._output_zone or dt.UTC), None
         if not self._parsers:
             return None, f"partition field {name!r} is the text {value!r}, but its time type takes numbers"
-        for parser in self._parsers:
-            found = parser.parse(value, self._input_zone)
-            if found is not None:
-                millis, zone = found
-                return self._format.text(millis, self._output_zone or zone), None
+        parser = next((one for one in self._parsers if one.takes(value)), None)
+        found = parser and parser.parse(value, self._input_zone)
+        if found:
+            return self._format.text(found[0], self._output_zone or found[1]), None
         return None, f"partition field {name!r}: {value!r} fits none of {', '.join(self._options.input_formats)}"
 
     def _default(self) -> str:
