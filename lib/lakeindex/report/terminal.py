@@ -128,7 +128,7 @@ def show_table_report(console: Screen, found: TableReport) -> None:
         "false positives",
     )
     spare = ("waiting", "false positives", "start-up", "written", "small")
-    grid = Grid.of(*names, spare=spare, folded=("commit",))
+    grid = Grid.of(*names, spare=spare, folded=("commit",), fold=len("20260102030405678"))
     for one in shown:
         grid.add_row(*_commit_cells(one))
     console.print(grid)

@@ -127,7 +127,7 @@ def _columns(columns: tuple[Column, ...]) -> str:
 def show_inspection(console: Screen, found: TableInspection) -> None:
     index = found.index_type or "not bound yet (the first write binds it: as it says, else as the files show)"
     pending = ", ".join(f"{one.action} {one.instant} ({one.state})" for one in found.pending)
-    instants = ", ".join(f"{count} {action}" for action, count in found.instants.items())
+    instants = ", ".join(f"{_count(count)} {action}" for action, count in found.instants.items())
     size = (
         f"{_count(found.rows)} rows in {_count(found.files)} files of {_count(found.partitions)} partitions, "
         f"{human_bytes(found.bytes)}"
@@ -321,7 +321,7 @@ def show_advice(console: Screen, found: Advice) -> None:
     for warning in found.warnings:
         console.print(f"warning: {escape(warning)}")
     model = found.model
-    runs = f"{model.seconds:.0%} over the last {model.runs} runs" if model.seconds is not None else "no runs yet"
+    runs = f"{model.seconds:.0%} over the last {model.runs:,} runs" if model.seconds is not None else "no runs yet"
     console.print(
         f"mean error of the model: {runs}; {model.calibrated:.0%} when it was calibrated ({escape(model.measured_on)})"
     )
@@ -393,7 +393,7 @@ def show_clean(console: Screen, summary: CleanSummary) -> None:
         console.print("nothing to delete")
     if summary.kept_for_savepoints:
         console.print(f"{_count(summary.kept_for_savepoints)} files stay because a savepoint names them")
-    console.print(f"the last {summary.keep_commits} commits can be read" + _since(summary.earliest_retained))
+    console.print(f"the last {summary.keep_commits:,} commits can be read" + _since(summary.earliest_retained))
     show_notes(console, summary.notes)
 
 
@@ -530,13 +530,13 @@ def show_metadata_status(console: Screen, found: MetadataStatus) -> None:
     if not found.partitions:
         console.print(f"table {found.table} has no metadata table", markup=False)
     for one in found.partitions:
-        kept = f"{one.groups} file groups, {one.logs} logs, {one.bytes:,} bytes" if one.kept else "not kept up"
+        kept = f"{one.groups:,} file groups, {one.logs:,} logs, {one.bytes:,} bytes" if one.kept else "not kept up"
         console.print(f"{one.name:<16} {kept}", markup=False)
     if found.inflight:
         console.print(f"in the making: {', '.join(found.inflight)}", markup=False)
     if found.partitions:
         last = found.last_compaction or "never"
-        console.print(f"compacted {last}; {found.delta_commits} delta commits since", markup=False)
+        console.print(f"compacted {last}; {found.delta_commits:,} delta commits since", markup=False)
 
 
 def show_metadata_verified(console: Screen, found: MetadataVerified) -> None:
@@ -560,15 +560,15 @@ def show_rescaled(console: Screen, done: RescaleSummary) -> None:
         console.print(f"nothing to do: the table has these buckets already{_by(done)}")
         return
     for one in done.partitions:
-        before = "another index" if one.buckets_before is None else f"{one.buckets_before} buckets"
+        before = "another index" if one.buckets_before is None else f"{one.buckets_before:,} buckets"
         console.print(
             escape(
-                f"{one.partition or '(the table)'}: {before} -> {one.buckets_after} ({one.files} files, "
+                f"{one.partition or '(the table)'}: {before} -> {one.buckets_after:,} ({one.files:,} files, "
                 f"{one.bytes:,} bytes)"
             )
         )
     if done.dry_run:
-        console.print(f"would rewrite {sum(one.files for one in done.partitions)} files; nothing was done")
+        console.print(f"would rewrite {sum(one.files for one in done.partitions):,} files; nothing was done")
     else:
         console.print(
             f"committed {done.instant}: {done.rows:,} rows in {done.files_created:,} files instead of "

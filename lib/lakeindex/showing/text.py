@@ -43,7 +43,6 @@ def printable(text: str) -> str:
 
 
 _GAP: Final = 2
-_FOLDED: Final = 12
 _MARK: Final = re.compile(r"(\\*)\[([a-z#/@][^[]*?)\]")
 _MARK_TO_ESCAPE: Final = re.compile(r"(\\*)(\[[a-z#/@].*?\])")
 _TAB: Final = 8
@@ -81,10 +80,12 @@ class Grid:
     rows: list[tuple[str, ...]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, *names: str, text: int = 1, spare: Sequence[str] = (), folded: Sequence[str] = ()) -> Grid:
+    def of(
+        cls, *names: str, text: int = 1, spare: Sequence[str] = (), folded: Sequence[str] = (), fold: int = 12
+    ) -> Grid:
         """With these columns, of which the first ``text`` are text and the others numbers.
 
-        On a narrow terminal the folded ones are folded to 12 columns; then the spare ones go, the first one first.
+        On a narrow terminal the folded ones are folded to ``fold`` columns; then the spare ones go, first one first.
         """
         ranks = {name: rank for rank, name in enumerate(reversed(spare), 1)}
         return cls(
@@ -92,7 +93,7 @@ class Grid:
                 Column(
                     name,
                     "left" if at < text else "right",
-                    least=_FOLDED if name in folded else None,
+                    least=fold if name in folded else None,
                     spare=ranks.get(name, 0),
                 )
                 for at, name in enumerate(names)

@@ -253,6 +253,9 @@ def test_doors(glue: GlueCatalog, tmp_path: Path):
     named = library.open_table("glue://shop/orders")
     assert named.read(meta=False).num_rows == 2
     assert lakeindex("count", "glue://shop/Orders").stdout.split()[0] == "2"
+    foreign = {"InputFormat": "org.apache.hadoop.mapred.TextInputFormat", "Location": (tmp_path / "texts").as_uri()}
+    for other in ({"Name": "texts", "StorageDescriptor": foreign}, {"Name": "a_view"}):
+        glue._client.create_table(DatabaseName="shop", TableInput=other)
     [one] = library.find_tables("glue://shop").tables
     assert (one.name, one.health.value) == ("orders", "ok")
     with pytest.raises(TableNotFoundError, match=r"glue knows no table shop\.nothing"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,9 +17,10 @@ from lakeindex.api.table import LakeTable
 from lakeindex.errors import OptionError, QuarantineExceededError, TableNotFoundError, UsageError
 from lakeindex.model import Operation
 from lakeindex.run.spec import RunSpec
+from lakeindex.run.summary import RunSummary, StageSummary
 from lakeindex.telemetry import observer as observing
 from lakeindex.telemetry.metrics import MetricsFile, file_name
-from lakeindex.telemetry.outcome import RunEnding, RunOutcome
+from lakeindex.telemetry.outcome import RunEnding, RunOutcome, ended_well
 from tests.cli_support import lakeindex as command
 from tests.unit.cli.tables import batch, new_table, row, upserted
 
@@ -127,6 +129,7 @@ def test_a_batch_that_was_committed_before_is_not_counted_twice(tmp_path: Path):
     assert found.of("runs_total", outcome="noop") == found.of("runs_total", outcome="committed") == 1
     assert found.of("records_in_total") == 50
     assert found.of("last_run_outcome", outcome="noop") == 1
+    assert found.of("last_run_stage_seconds", stage="stage_input") is None, "those stages were the other run's"
 
 
 def test_tables_share_a_folder_or_a_file(tmp_path: Path):
@@ -150,7 +153,9 @@ def test_command_line_and_an_empty_batch(tmp_path: Path):
     option = f"lakeindex.metrics.textfile={tmp_path / 'x.prom'}"
     empty = command("upsert", table, batch(tmp_path / "empty.parquet", []), "-o", option, "--json")
     assert empty.exit_code == 0
-    assert Samples(tmp_path / "x.prom").of("last_run_outcome", outcome="noop") == 1
+    found = Samples(tmp_path / "x.prom")
+    assert found.of("last_run_outcome", outcome="noop") == 1
+    assert (found.of("last_run_records", fate="inserts"), found.of("records_in_total")) == (0, 0)
     upserted(command("upsert", table, batch(tmp_path / "b.parquet", [row(1)]), "-o", option, "--json"))
     assert Samples(tmp_path / "x.prom").of("last_run_outcome", outcome="committed") == 1
 
@@ -188,6 +193,23 @@ def test_the_place_must_be_local_and_the_library_there(tmp_path: Path, monkeypat
 
 def spec(table: str) -> RunSpec:
     return RunSpec(table, "/checkpoints", "r", "r", Operation.UPSERT, ())
+
+
+def test_stages_of_a_failed_run_are_told_and_those_of_another_run_are_not(tmp_path: Path):
+    file = MetricsFile(tmp_path / "t.prom")
+    stage = StageSummary("index_lookup", 1.5, 1, 1, 0, 0, 10, 1, peak_bytes=7)
+    committed = RunSummary("20260101000000000", "b", "r", "UPSERT", noop=False, stages=(stage,))
+    for ending, seconds, runs in (
+        (RunEnding(RunOutcome.FAILED, 1.0, 6, None, (stage,), ValueError()), 1.5, None),
+        (ended_well(committed, 2.0), 1.5, 1.5),
+        (ended_well(replace(committed, noop=True), 3.0), None, 1.5),
+        (ended_well(replace(committed, noop=True, instant=None), 4.0), 1.5, 3.0),
+    ):
+        file.update(spec("t"), ending)
+        found = Samples(file.path)
+        assert found.of("last_run_stage_seconds", stage="index_lookup") == seconds, ending
+        assert found.of("last_run_stage_peak_bytes", stage="index_lookup") == (seconds and 7), ending
+        assert found.of("stage_seconds_total", stage="index_lookup") == runs, ending
 
 
 def test_names_of_tables_are_data(tmp_path: Path):
