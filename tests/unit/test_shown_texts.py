@@ -138,11 +138,13 @@ def variants(value: Any, *, deep: bool = True) -> Iterator[tuple[str, Any]]:
             yield what, dataclasses.replace(value, **{one.name: other})
         first = held[0] if isinstance(held, tuple) and held else held
         if deep and dataclasses.is_dataclass(first) and not isinstance(first, type):
-            shared = {field.name for field in dataclasses.fields(first) if field.init} & hints.keys()
+            theirs = typing.get_type_hints(type(first))
+            names = [field.name for field in dataclasses.fields(first) if field.init]
+            shared = [name for name in names if theirs[name] == hints.get(name)]
             alike = [
                 (f"the same {name}", dataclasses.replace(first, **{name: getattr(value, name)})) for name in shared
             ]
-            for what, other in [*sorted(alike, key=lambda found: found[0]), *variants(first)]:
+            for what, other in [*alike, *variants(first)]:
                 changed = (other, *held[1:]) if isinstance(held, tuple) else other
                 yield f"{one.name}: {what}", dataclasses.replace(value, **{one.name: changed})
 
