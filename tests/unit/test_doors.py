@@ -22,7 +22,8 @@ import pytest
 
 import lakeindex
 from lakeindex.api import table as api
-from lakeindex.api.run import run, run_upsert
+from lakeindex.api.arguments import RunArguments
+from lakeindex.api.run import Request, run, run_upsert
 from lakeindex.api.table import LakeTable
 from lakeindex.cli.program import Failure
 from lakeindex.errors import (
@@ -39,6 +40,7 @@ from lakeindex.errors import (
     first_line,
     in_our_words,
 )
+from lakeindex.model import Operation
 from tests.builders import Row, batch_of, make_table
 from tests.cli_support import lakeindex as command
 from tests.golden import made_once
@@ -144,6 +146,8 @@ def test_options_may_be_bools_and_numbers(table: LakeTable) -> None:
     assert table.upsert(batch_of([Row("a", "x", 2, "2")]), options=options).updates == 1
     assert table.get(["a"], options=options).rows.num_rows == 1
     assert table.clean(dry_run=True, options=options).files == ()
+    asked: RunArguments = {"options": {"lakeindex.parallelism": 3}}
+    assert Request.of(table.uri, Operation.UPSERT, asked).runner.slots == 3
 
 
 @pytest.mark.parametrize(

@@ -102,8 +102,7 @@ class Request:
         pairs = tuple(sorted(option_texts(options or {}).items()))
         slots = parse_options(pairs).parallelism  # wrong options fail before anything is looked at
         run_id = asked["run_id"] or run_id_of(asked["batch_id"])
-        # a dry run's folder is made when it begins
-        where = "" if asked["dry_run"] else absolute(run_folders(asked["checkpoints"], uri))
+        where = absolute(run_folders(asked["checkpoints"], uri))
         more |= {"max_quarantined": asked["max_quarantined"], "force": asked["force"]}
         spec = RunSpec(absolute(uri), where, run_id, asked["batch_id"] or run_id, operation, (), pairs, **more)
         return cls(spec, chosen_runner(slots, asked), asked["report"], asked["dry_run"])

@@ -269,7 +269,7 @@ def _across(pairs: Sequence[GroupPair], before: _Side, after: _Side) -> Iterator
     moved = _Rows.of(old_keys, old_times, new_keys, new_times)
     for number, pair in enumerate(pairs):
         if pair.old is not None:
-            rows = np.sort(old_rows[moved.gone][old_pairs[moved.gone] == number])
+            rows = old_rows[moved.gone][old_pairs[moved.gone] == number]
             if len(rows):
                 yield ChangedRows(pair.old, Change.DELETE, rows, pa.array([pair.instant] * len(rows), pa.string()))
             mine = old_pairs[moved.before] == number
@@ -278,7 +278,7 @@ def _across(pairs: Sequence[GroupPair], before: _Side, after: _Side) -> Iterator
                 yield _sorted(pair.old, Change.BEFORE, old_rows[moved.before][mine], instants)
         if pair.new is not None:
             for change, chosen in ((Change.AFTER, moved.after), (Change.INSERT, moved.came)):
-                rows = np.sort(new_rows[chosen][new_pairs[chosen] == number])
+                rows = new_rows[chosen][new_pairs[chosen] == number]
                 if len(rows):
                     yield ChangedRows(pair.new, change, rows)
 

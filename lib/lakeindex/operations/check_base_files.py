@@ -175,7 +175,7 @@ class _WholeFile:
         self._homes = None if task.index is None else index_for(task.index).homes
         self._rows = 0
         self._recomputed = 0
-        self._ends: tuple[str, str] | None = None
+        self._has_keys = False
         self._found: dict[tuple[Broken, str], Violation] = {}
         self._notes: list[str] = []
         self.hashes: list[KeyHashes] = []
@@ -211,7 +211,7 @@ class _WholeFile:
             rows=self._rows,
             bytes=self._task.file.size_bytes,
             filters=int(isinstance(self._filter, BloomFilter)),
-            ranges=int(self._ends is not None and marks.MIN_KEY in self._entries),
+            ranges=int(self._has_keys and marks.MIN_KEY in self._entries),
             keys_recomputed=self._recomputed,
         )
         return Findings(tuple(violations), tuple(self._notes), checked)
@@ -297,11 +297,7 @@ class _WholeFile:
     def _check_range_and_filter(self, keys: pa.Array) -> None:
         ends = java_min_max(keys)
         if ends is not None:
-            known = (ends,) if self._ends is None else (ends, self._ends)
-            self._ends = (
-                min((low for low, _ in known), key=java_order_key),
-                max((high for _, high in known), key=java_order_key),
-            )
+            self._has_keys = True
             self._check_range(*ends)
         if isinstance(self._filter, BloomFilter) and len(keys):
             hits = self._filter.probe(keys)

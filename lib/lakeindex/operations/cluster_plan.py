@@ -198,7 +198,7 @@ def choose(request: Request, table: Table, facts: TableFacts, snapshot: Snapshot
     by_partition: dict[str, list[ClusterGroup]] = {}
     for path in wanted:
         files = [file for file in snapshot.base_files(path) if scheduled_for(snapshot, file) is None]
-        arranged = _arranged(request.order, snapshot, files)
+        arranged = _arranged(request.order, snapshot, files, is_bucketed=facts.index.index_type is IndexType.BUCKET)
         sized = sized_files(table.storage, files, request.columns)
         groups = list(_groups(request, facts, path, sized, arranged))
         if groups:
@@ -334,9 +334,14 @@ def _overlap(ends: Sequence[Ends]) -> float:
     return len(ends) - len(known) + (sum(most) / len(most) if most else 0.0)
 
 
-def _arranged(order: RowOrder, snapshot: Snapshot, files: Sequence[BaseFile]) -> frozenset[BaseFile]:
-    """Files of one commit that has put their rows into this order; the newest such."""
+def _arranged(
+    order: RowOrder, snapshot: Snapshot, files: Sequence[BaseFile], *, is_bucketed: bool
+) -> frozenset[BaseFile]:
+    """Files of one commit that has put their rows into this order, the newest such; of a table with buckets, which are
+    put in order each by itself, of all of them.
+    """
     found: dict[str, list[BaseFile]] = {}
+    arranged: list[BaseFile] = []
     for file in files:
         found.setdefault(file.instant_time, []).append(file)
     for time in sorted(found, reverse=True):
@@ -344,8 +349,10 @@ def _arranged(order: RowOrder, snapshot: Snapshot, files: Sequence[BaseFile]) ->
         if write is not None:
             extra = snapshot.timeline.commit_metadata(snapshot.storage, write).extra_metadata
             if extra.get(ORDER_KEY) == order.text:
-                return frozenset(found[time])
-    return frozenset()
+                arranged += found[time]
+                if not is_bucketed:
+                    break
+    return frozenset(arranged)
 
 
 def _within(most: int | None, groups: Mapping[str, Sequence[ClusterGroup]]) -> Iterator[ClusterGroup]:

@@ -231,7 +231,8 @@ def _plain(rows: pa.Table, name: str) -> pa.ChunkedArray:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind)
+    is_bytes = pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    return is_bytes or pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def _common_prefix(sample: pa.ChunkedArray) -> bytes:
@@ -248,7 +249,7 @@ def _numbers(column: pa.ChunkedArray, prefix: bytes) -> npt.NDArray[np.generic]:
         return _text_numbers(column, len(prefix))
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int64())
-    elif pa.types.is_date32(kind):
+    elif pa.types.is_date32(kind) or pa.types.is_time32(kind):
         column = column.cast(pa.int32()).cast(pa.int64())
     elif pa.types.is_temporal(kind):
         column = column.cast(pa.int64())

@@ -180,6 +180,7 @@ def test_conditions_change_when_a_run_is_repeated(table: LakeTable):
         ({"update_if": "old IS NULL"}, "'old' is a row", "old.<column> and new.<column>"),
         ({"update_if": "new.ts >"}, "cannot be read", "valid are"),
         ({"update_if": " "}, "lakeindex.update.if cannot be ' '", "old.<column>"),
+        ({"insert_if": ""}, "lakeindex.insert.if cannot be ''", "new.<column>"),
     ],
 )
 def test_a_wrong_condition_fails_before_anything_is_staged(

@@ -102,6 +102,7 @@ def test_a_batch_id_is_committed_once(tmp_path: Path) -> None:
     again = table.delete_partitions(["x"], batch_id="drop x")
     assert (again.noop, again.instant, again.rows_replaced) == (True, done.instant, 4)
     assert "late" in table.read(meta=True).column("id").to_pylist()
+    assert table.delete_partitions(["x", "x"], batch_id="drop x").noop, "named twice, it is the same"
     with pytest.raises(BatchIdReusedError):
         table.delete_partitions(["y"], batch_id="drop x")
     with pytest.raises(BatchIdReusedError):

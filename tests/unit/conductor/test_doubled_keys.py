@@ -231,9 +231,12 @@ def test_a_repair_looks_into_every_partition_under_a_global_index(tmp_path: Path
 
 
 def test_which_row_stays(tmp_path: Path):
-    """By ordering the greatest value, whatever came last; by time the newest commit, and of its rows the last."""
+    """By ordering the greatest value, whatever came last; by time the newest commit, and of its rows the last, though the
+    file of an older one was written again since.
+    """
     for keep, expected in (("ordering", 5), ("newest", 3), ("oldest", 1)):
         table = doubled(tmp_path / keep, "BLOOM", within=False)
+        assert table.upsert(batch_of([Row("c", "x", 2, "2")])).updates == 1
         table.repair_keys(keep=keep, apply=True)
         assert [ts for day, key, ts in stored(table) if (day, key) == ("x", "a")] == [expected]
     plain = make_table(tmp_path / "plain", ordering=None)

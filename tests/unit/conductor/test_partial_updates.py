@@ -177,8 +177,9 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path):
         table.upsert(few(["a"]), options={"lakeindex.partial.update": "ignore"})
     with pytest.raises(OptionError, match="nulls cannot be 'ignore'"):
         table.upsert(few(["a"]), partial=True, nulls="ignore")  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="nulls belongs to a partial update"):
-        table.upsert(few(["a"]), nulls="keep")
+    for nulls in ("keep", ""):
+        with pytest.raises(OptionError, match="nulls belongs to a partial update"):
+            table.upsert(few(["a"]), nulls=nulls)  # type: ignore[arg-type]
     with pytest.raises(SchemaMismatchError, match="no column 'e'"):
         table.upsert(few(["a"], e=[1]), partial=True)
     assert table.delete(few(["c"], day="y"), options=KEEP).deletes == 1

@@ -212,4 +212,9 @@ def test_the_footer_digest_of_the_commit(tmp_path: Path) -> None:
     kinds = {one.kind for one in found.violations if one.culprit == path.name}
     assert Broken.FOOTER in kinds
     path.write_bytes(data)
-    assert table.check().ok
+    table.upsert(batch(150, 170, 2), options=OPTIONS, batch_id="two")
+    assert table.check(deep=True).ok
+    path.write_bytes(newest(other).read_bytes())
+    assert table.check().ok, "nobody reads it now"
+    found = table.check(deep=True)
+    assert {one.kind for one in found.violations if one.culprit == path.name} == {Broken.FOOTER}

@@ -496,10 +496,14 @@ def test_whose_a_violation_is(tmp_path: Path) -> None:
     after = [path / one.path for one in table.files()]
     ours = next(one for one in after if one not in before)
     theirs = next(one for one in after if one in before)
+    kinds = (Broken.KEY_RANGE, Broken.FILTER, Broken.ROWS)
     for file in (ours, theirs):
-        rewrite(file, entries={"hoodie_max_record_key": "!"})
-    found = {one.culprit: one.writer for one in check_table(str(path)).violations if one.kind is Broken.KEY_RANGE}
-    assert found == {relative(path, ours): Writer.LAKEINDEX, relative(path, theirs): Writer.OTHER}
+        rewrite(file, twice_first_row, {"hoodie_max_record_key": "!", "org.apache.hudi.bloomfilter": "none"})
+    report = check_table(str(path))
+    assert report.checked.filters == report.checked.files - 2
+    found = {(one.kind, one.culprit): one.writer for one in report.violations if one.kind in kinds}
+    writers = {relative(path, ours): Writer.LAKEINDEX, relative(path, theirs): Writer.OTHER}
+    assert found == {(kind, file): writer for kind in kinds for file, writer in writers.items()}
     flip(theirs, -6)
     damage = [one for one in check_table(str(path)).violations if one.culprit == relative(path, theirs)]
     assert damage and {(one.kind, one.writer) for one in damage} == {(Broken.FILE, None)}  # noqa: PT018

@@ -29,11 +29,11 @@ from lakeindex.model import BaseFile, InstantState
 from lakeindex.operations import rewrite_run
 from lakeindex.operations.cluster_plan import _overlap, candidates, sized_files
 from lakeindex.operations.row_order import RowOrder, hilbert_axes, interleaved
-from lakeindex.options.clustering_options import UPDATES_OPTION, Curve
+from lakeindex.options.clustering_options import LAYOUT_OPTION, UPDATES_OPTION, Curve
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner
-from lakeindex.timeline.avro_instants import parse_requested_replace
+from lakeindex.timeline.avro_instants import format_requested_replace, parse_requested_replace
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
 from tests.meanwhile import OVERTAKES, MemoryTable
 from tests.scheduling import some_indexes, some_of
@@ -119,6 +119,15 @@ def test_rows_stay_as_they_are_and_every_index_finds_them(tmp_path: Path, index:
     assert (summary.updates, summary.inserts) == (30, 30)
     assert content_of(table) == oracle.content()
     assert table.check().ok
+
+
+def test_a_bucket_that_is_in_order_is_left_alone_whichever_commit_has_put_it_so(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t", hoodie__index__type="BUCKET", hoodie__bucket__index__num__buckets="3")
+    asked = {"sort": "columns", "columns": ["v"], "runner": RUNNER}
+    for ts, keys, buckets in ((1, range(30), 3), (2, range(1), 1), (3, range(1), 1)):
+        upsert(table, [Row(f"k{n}", "x", ts, f"{n * 7 % 30}") for n in keys], f"{ts}", {})
+        assert table.cluster(**asked).files_before == buckets
+    assert table.cluster(**asked).noop
 
 
 @pytest.mark.parametrize("largest", [1, 1 << 30])
@@ -343,6 +352,10 @@ def test_places_agree_with_the_order() -> None:
             "n": pa.array([None if n % 11 == 0 else n % 5 for n in range(140)], pa.int32()),
             "d": pa.array([n * 37 % 140 for n in range(140)], pa.timestamp("us", "UTC")),
             "f": [float("nan") if n == 3 else n / 7 for n in range(140)],
+            "clock": pa.array([n * 53 % 140 for n in range(140)], pa.int32()).cast(pa.time32("ms")),  # as Flink has it
+            "day": pa.array([n * 11 % 140 for n in range(140)], pa.int32()).cast(pa.date32()),
+            "bytes": pa.array([f"{n * 29 % 140:03d}" for n in range(140)]).cast(pa.binary()).cast(pa.binary(3)),
+            "flag": [n % 3 == 0 for n in range(140)],
         }
     )
     file = BaseFile("x", "f", "1", "0-0-0")
@@ -355,7 +368,7 @@ def test_places_agree_with_the_order() -> None:
         assert sorted(found.tolist()) == sorted(again.tolist())
         assert len(set(found.tolist())) == len(order.cuts) + 1 > 1, columns
     for curve in (Curve.Z_ORDER, Curve.HILBERT):
-        for columns in (("t", "n"), ("d", "f"), ("t", "n", "d")):
+        for columns in (("t", "n"), ("d", "f"), ("t", "n", "d"), ("clock", "bytes"), ("day", "flag")):
             order = RowOrder(columns, curve).fitted(table, 5)
             assert (np.diff(order.places(table.take(order.order(table, file)), file)) >= 0).all(), (curve, columns)
             assert len(set(order.places(table, file).tolist())) == len(order.cuts) + 1 > 1
@@ -426,6 +439,8 @@ def test_a_scheduled_plan_is_what_hudi_reads_and_is_carried_out(tmp_path: Path, 
     assert len(files_of(table)) == 4, "nothing was put into a file group of the plan"
     with pytest.raises(PendingInstantError, match=f"part of the pending clustering {plan.instant}"):
         upsert(table, rows(0, 2, 2), "touches")
+    shouted = {**requested.params, LAYOUT_OPTION: "Z-ORDER"}
+    Path(table.uri, timeline.path(pending)).write_bytes(format_requested_replace(replace(requested, params=shouted)))
     done = table.cluster(instant=plan.instant, runner=RUNNER)
     assert (done.instant, done.files_before, done.files_after, done.order) == (plan.instant, 3, 1, "z-order(ts,v)")
     assert not timeline_of(table).pending_writes

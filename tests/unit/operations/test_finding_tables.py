@@ -94,6 +94,8 @@ def test_what_the_timeline_says_of_its_health(tmp_path: Path):
     shutil.copytree(tmp_path / "pending", tmp_path / "foreign")
     for path in timeline.parent.with_name("foreign").rglob(".hoodie/*lakeindex*"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
+    make(tmp_path / "future")
+    (tmp_path / "future" / ".hoodie" / "20200101000000000.reshaping").write_bytes(b"{}")
     found = {
         table.name if table.uri.endswith("stale") else Path(table.uri).name: table
         for table in lakeindex.find_tables(tmp_path).tables
@@ -102,6 +104,7 @@ def test_what_the_timeline_says_of_its_health(tmp_path: Path):
     assert found["pending"].pending == 1
     assert found["pending"].findings[0].startswith("pending: commit 20200101000000000 (inflight, since 2020-01-01T")
     assert "stale: it does not know of 1 commits" in found["stale"].findings[0]
+    assert "an instant of an action or a state that this release does not know" in found["future"].findings[0]
 
 
 def test_requests_do_not_grow_with_partitions_and_files(tmp_path: Path):

@@ -318,7 +318,10 @@ def test_dead_runs_go_when_nobody_has_written_to_them_for_long(tmp_path: Path) -
 def test_from_python(tmp_path: Path) -> None:
     table = table_with_commits(str(tmp_path / "t"), 4)
     assert len(table.clean(1, dry_run=True).files) == len(table.clean(1).files) > 0
-    assert len(table.archive(2, options={"hoodie.cleaner.commits.retained": "2"}).instants) == 2
+    two = {"hoodie.cleaner.commits.retained": "2"}
+    planned = table.archive(2, dry_run=True, options=two).instants
+    assert len(planned) == 2
+    assert table.archive(2, options=two).instants == planned
     newest = table.history()[0].target or table.history()[1].instant
     assert table.rollback(newest).instant == newest
     assert table.check().ok

@@ -234,6 +234,19 @@ class Again:
         return ROWS.slice(0, 0).__arrow_c_stream__(requested_schema)
 
 
+class Once:
+    """What has a stream once, and says so of the second time."""
+
+    def __init__(self, error: type[Exception]) -> None:
+        self._errors = iter([None, error("consumed")])
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        error = next(self._errors)
+        if error is not None:
+            raise error
+        return ROWS.slice(0, 0).__arrow_c_stream__(requested_schema)
+
+
 @pytest.mark.filterwarnings("ignore:Arrow output on a DB-API result")
 def test_a_stream_that_is_used_up_is_an_error_and_no_run_of_no_rows(tmp_path: Path) -> None:
     import duckdb
@@ -255,6 +268,9 @@ def test_a_stream_that_is_used_up_is_an_error_and_no_run_of_no_rows(tmp_path: Pa
             with pytest.raises(InputError) as caught:
                 table.upsert(used, batch_id=again)
             assert caught.value.hint, used
+    for error in (RuntimeError, ValueError, OSError):
+        with pytest.raises(InputError, match="the Once gave no record batch"):
+            table.upsert(Once(error))
     assert len(table.history()) == 1
     nothing = (
         ROWS.slice(0, 0),
