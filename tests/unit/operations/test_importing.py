@@ -760,11 +760,44 @@ def test_what_folders_say_is_told_of_files_of_every_format(tmp_path: Path, suffi
     assert (done.rows, done.inserted) == (4, 4)
 
 
-def test_a_line_of_json_that_says_what_its_folder_says_is_believed(tmp_path: Path) -> None:
-    for day in ("a", "b"):
+@pytest.mark.parametrize("own", ["a", "own", None])
+@pytest.mark.parametrize("suffix", ["json", "csv", "parquet"])
+def test_a_file_that_says_something_else_than_its_folder_is_refused(
+    tmp_path: Path, suffix: str, own: str | None
+) -> None:
+    """Readers differ in whom they believe. A line of JSON that says nothing is one that lacks the column."""
+    source, days = tmp_path / "src", {"a": [own, "a"], "__HIVE_DEFAULT_PARTITION__": [None, None]}
+    for day, said in days.items():
+        (source / f"day={day}").mkdir(parents=True)
+        rows = pa.table({"id": [f"{day}1", f"{day}2"], "day": pa.array(said, pa.string())})
+        if suffix == "json":
+            (source / f"day={day}" / "p.json").write_text("".join(json.dumps(row) + "\n" for row in rows.to_pylist()))
+        else:
+            (pq.write_table if suffix == "parquet" else csv.write_csv)(rows, source / f"day={day}" / f"p.{suffix}")
+    kinds = pa.schema([("id", pa.string()), ("day", pa.string())])
+    if own == "a" or (own is None and suffix == "json"):
+        lakeindex.import_table(source, tmp_path / "t", like=kinds, key="id", partition=())
+        assert [row["day"] for row in stored(tmp_path / "t")] == [None, None, "a", "a"]
+        return
+    with pytest.raises(SchemaMismatchError, match=f"'day' of .*p.{suffix}' is {own!r}, and its folder says 'a'"):
+        lakeindex.import_table(source, tmp_path / "t", like=kinds, key="id", partition=())
+    table = lakeindex.create_table(tmp_path / "t", kinds, key="id")  # the other way that the error names
+    table.bulk_insert(source)
+    assert [row["day"] for row in stored(tmp_path / "t")] == [None, None, own, "a"]
+
+
+def test_files_without_a_header_lack_the_columns_of_their_folders(tmp_path: Path) -> None:
+    for day, line in (("2026-01-01", "a,1"), ("2026-01-02", "b,2")):
         (tmp_path / "src" / f"day={day}").mkdir(parents=True)
-        (tmp_path / "src" / f"day={day}" / "part.json").write_text(
-            f'{{"id": "{day}1"}}\n{{"id": "{day}2", "day": "own"}}\n{{"id": "{day}3", "day": null}}\n'
-        )
-    lakeindex.import_table(tmp_path / "src", tmp_path / "t", key="id", partition=())
-    assert [row["day"] for row in stored(tmp_path / "t")] == ["a", "own", "a", "b", "own", "b"]
+        (tmp_path / "src" / f"day={day}" / "part.csv").write_text(f"{line}\n")
+    given = {"key": "id", "options": {"lakeindex.csv.header": "false"}}
+    with pytest.raises(InputError, match=r"part.csv' has no header .*--like"):
+        lakeindex.import_table(tmp_path / "src", tmp_path / "t", **given)
+    with pytest.raises(SchemaMismatchError, match=r"'day' is to be int64, and the folder of .* says '2026-01-0"):
+        lakeindex.import_table(tmp_path / "src", tmp_path / "t", like="day BIGINT, id STRING, v INT", **given)
+    for kind in ("STRING", "DATE"):
+        lakeindex.import_table(tmp_path / "src", tmp_path / kind, like=f"id STRING, day {kind}, v INT", **given)
+        assert [(row["id"], str(row["day"]), row["v"]) for row in stored(tmp_path / kind)] == [
+            ("a", "2026-01-01", 1),
+            ("b", "2026-01-02", 2),
+        ]

@@ -1,7 +1,8 @@
 """Whether the keys of a source fit into a table, before there is one: each row has a key, and no key is there twice.
+And whether files that hold a column of their folders' names say the same in it.
 
-Only the columns are read that keys and partition paths are made of. Of each key a hash of 64 bits stays, in a file of
-this machine for each part of the source; where hashes are alike, the keys are read again.
+Only these columns are read, those that keys and partition paths are made of and those of folders. Of each key a hash
+of 64 bits stays, in a file of this machine for each part of the source; where hashes are alike, keys are read again.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeindex.errors import SchemaMismatchError
 from lakeindex.hashing.arrow import one_array
 from lakeindex.operations.check_base_files import hashes_of, repeated_hashes, save_hashes
-from lakeindex.operations.importing.sources import Source
+from lakeindex.operations.importing.sources import Source, SourceKind
 from lakeindex.options.types import CsvFormat, InputFormat
+from lakeindex.run.input_rows import repeated_text
 from lakeindex.stages.stage_input.input_pieces import read_pieces
 from lakeindex.stages.stage_input.inputs import InputFile, Split, split_inputs
 from lakeindex.stages.stage_input.text_files import without_bad_values
@@ -94,7 +97,7 @@ class _Look:
 
     Attributes:
         table: the table's columns.
-        columns: of them those that keys are made of.
+        columns: of them those that keys are made of, and those that folders are named by.
     """
 
     source: Source
@@ -113,7 +116,10 @@ class _Look:
             theirs = rows.select(sorted(names & frozenset(rows.column_names)))
             fitted = fit_batch(theirs, self.columns, may_lack=names)
             keyed = generator.keys_of(fitted.columns)
-            yield keyed.record_key, keyed.partition_path, first_problem(bad, fitted.null_problem, keyed.problem)
+            problem = first_problem(bad, fitted.null_problem, keyed.problem)
+            if self.source.kind is SourceKind.FILES:
+                _check_folders(fitted.columns, problem, split.file)
+            yield keyed.record_key, keyed.partition_path, problem
 
     def _pieces(self, split: Split) -> Iterator[pa.Table]:
         names = list(self.columns.names)
@@ -158,9 +164,10 @@ def look_at_keys(
 
     Raises:
         InputError: a file cannot be read.
-        SchemaMismatchError: a value that the table's type has not got.
+        SchemaMismatchError: a value that the table's type has not got, or another one than that of the folder's name.
     """
-    needed = pa.schema([columns.field(name).with_nullable(True) for name in keys.columns])
+    asked = dict.fromkeys([*keys.columns, *source.partitions])
+    needed = pa.schema([columns.field(name).with_nullable(True) for name in asked])
     look = _Look(source, columns, needed, keys, wanted, csv, is_global)
     with tempfile.TemporaryDirectory(prefix="lakeindex-import-") as folder:
         splits = [Split(f) for f in source.files] if source.rows is not None else split_inputs(source.files, wanted)
@@ -182,6 +189,24 @@ def look_at_keys(
         surplus=surplus,
         examples=examples,
     )
+
+
+def _check_folders(rows: pa.Table, problem: pa.Array, file: InputFile) -> None:
+    """Raises: SchemaMismatchError: a row says something else than the name of its folder; readers differ in whom they
+    believe.
+    """
+    for name, text in file.constants:
+        column = rows.column(name).filter(problem.is_null())
+        said = repeated_text(text, column.type, 1)[0]
+        alike = column.is_null() if text is None else pc.fill_null(pc.equal(column, said), fill_value=False)
+        place = pc.index(alike, value=False).as_py()
+        if place >= 0:
+            raise SchemaMismatchError(
+                f"column {name!r} of {file.place!r} is {column[place].as_py()!r}, and its folder says {text!r}",
+                culprit=name,
+                hint="Spark, Hive and DuckDB believe the folder: leave the column out of the files to have it so, too; "
+                "or make the table with lakeindex create and bulk-insert the folder, which takes what the files say",
+            )
 
 
 def _count(look: _Look, part: _Part) -> _Counted:

@@ -11,13 +11,13 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from lakeindex.errors import InputError, UsageError
+from lakeindex.errors import InputError, SchemaMismatchError, UsageError
 from lakeindex.format.partitions import DEFAULT_PARTITION
 from lakeindex.operations.importing.delta import open_delta
 from lakeindex.operations.importing.iceberg import newest_metadata, open_iceberg
 from lakeindex.operations.importing.sources import ICEBERG_NAME, Source, SourceKind, joined_columns
 from lakeindex.options.types import CsvFormat, InputFormat
-from lakeindex.run.input_rows import Constants
+from lakeindex.run.input_rows import Constants, repeated_text
 from lakeindex.stages.stage_input.inputs import InputFile, find_inputs
 from lakeindex.storage.paths import absolute
 from lakeindex.tasks.stores import storage_at
@@ -81,7 +81,7 @@ def _open_files(place: str, wanted: InputFormat, csv: CsvFormat, like: pa.Schema
                 hint="import folders that are divided alike one by one, or name the files that belong together",
             )
     files = [replace(file, constants=mine) for file, mine in zip(found, levels, strict=True)]
-    kinds = {name: _type_of([dict(file.constants)[name] for file in files]) for name in names}
+    kinds = {name: _type_of(name, files, like) for name in names}
     columns, casts = joined_columns(files, kinds, wanted, csv, like)
     return Source(SourceKind.FILES, place, None, tuple(files), columns, names, casts)
 
@@ -96,9 +96,24 @@ def _levels(file: InputFile) -> Constants:
     return tuple(found)
 
 
-def _type_of(texts: Sequence[str | None]) -> pa.DataType:
-    """The type of values that folders are named by: the one that all of them are texts of, with nothing lost."""
-    values = {text for text in texts if text is not None}
+def _type_of(name: str, files: Sequence[InputFile], like: pa.Schema | None) -> pa.DataType:
+    """The type of values that folders are named by: the one that all of them are texts of, with nothing lost, or the
+    one that is asked for.
+    """
+    places = {dict(file.constants)[name]: file.place for file in files}
+    values = {text for text in places if text is not None}
+    if like is not None and name in like.names:
+        kind = like.field(name).type
+        for text in values:
+            try:
+                repeated_text(text, kind, 1)
+            except pa.ArrowInvalid:
+                raise SchemaMismatchError(
+                    f"column {name!r} is to be {kind}, and the folder of {places[text]!r} says {text!r}",
+                    culprit=name,
+                    hint="ask for a type of which all folders say values: a text takes every one",
+                ) from None
+        return kind
     if values and all(_is_integer(text) for text in values):
         return pa.int64()
     if values and all(_is_date(text) for text in values):

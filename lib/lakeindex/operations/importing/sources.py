@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Final, TypeAlias
@@ -109,9 +109,8 @@ def joined_columns(
         SchemaMismatchError: two types that no column can have, or one that a table cannot have.
     """
     known = pa.schema([]) if like is None else like
-    plain = [replace(file, constants=()) for file in files]
     look = partial(read_columns, schema=known, wanted=wanted, csv=csv)
-    found = [_own(one) for one in in_parallel(files[0].root, look, plain)]
+    found = [_own(one) for one in in_parallel(files[0].root, look, files)]
     given = [pa.schema([*one, *_lacking(one, constants)]) for one in found]
     return columns_of(given, [file.place for file in files], like)
 

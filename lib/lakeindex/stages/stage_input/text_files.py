@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 
-from lakeindex.errors import SchemaMismatchError
+from lakeindex.errors import InputError, SchemaMismatchError
 from lakeindex.options.types import CsvFormat
 from lakeindex.stages.stage_input.inputs import PACKINGS, InputFile
 from lakeindex.storage.storage_file import StorageFile
@@ -286,8 +286,7 @@ def read_csv(file: InputFile, schema: pa.Schema, limit: int, form: CsvFormat) ->
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
-    names = None if form.header else schema.names
-    block = pa.csv.ReadOptions(block_size=_CSV_BLOCK, column_names=names)
+    block = pa.csv.ReadOptions(block_size=_CSV_BLOCK, column_names=_names(file, schema, form))
     whole = _whole(file, limit)
     ragged = _Ragged(form)
     if whole is not None:
@@ -358,10 +357,25 @@ def csv_columns(file: InputFile, schema: pa.Schema, form: CsvFormat) -> pa.Schem
     """The columns of a CSV file in the table's types; Arrow guesses those of others by the first block."""
     options = pa.csv.ConvertOptions(null_values=list(form.nulls), strings_can_be_null=True)
     options.quoted_strings_can_be_null = False
-    block = pa.csv.ReadOptions(block_size=_CSV_BLOCK, column_names=None if form.header else schema.names)
+    block = pa.csv.ReadOptions(block_size=_CSV_BLOCK, column_names=_names(file, schema, form))
     with pa.csv.open_csv(_unpacked(file), block, _parsing(form, _Ragged.leave), options) as reader:
         known = {field.name: field.type for field in [*schema, pa.field(DELETE_MARK, pa.bool_())]}
         return pa.schema([field.with_type(known.get(field.name, field.type)) for field in reader.schema])
+
+
+def _names(file: InputFile, schema: pa.Schema, form: CsvFormat) -> list[str] | None:
+    """The columns of a file without a header: the table's but those that its folders say; None: it has a header."""
+    if form.header:
+        return None
+    said = {name for name, _ in file.constants}
+    names = [name for name in schema.names if name not in said]
+    if not names:
+        raise InputError(
+            f"{file.place!r} has no header that names its columns",
+            culprit=file.place,
+            hint="name them: --like 'a BIGINT, b STRING, ...' (like=), in the order of the file",
+        )
+    return names
 
 
 def _parsing(form: CsvFormat, ragged: Callable[[pa.csv.InvalidRow], str] | None = None) -> pa.csv.ParseOptions:
