@@ -8,6 +8,7 @@
     |-- InputError                      exit 3   bad or missing input
     |   |-- SchemaMismatchError                  the batch does not fit the table
     |   `-- QuarantineExceededError              more bad rows than allowed
+    |       `-- KeysStoredError                  of rows that are only to be inserted
     |-- TableError                      exit 4   the table is refused
     |   |-- TableNotFoundError
     |   |-- TableExistsError
@@ -159,6 +160,10 @@ class SchemaMismatchError(InputError):
 
 class QuarantineExceededError(InputError):
     """More rows are bad than the caller allows."""
+
+
+class KeysStoredError(QuarantineExceededError):
+    """They are good rows, which are to be inserted and whose keys are stored."""
 
 
 class TableError(LakeIndexError):

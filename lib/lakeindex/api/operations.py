@@ -161,7 +161,7 @@ class TableOperations:
             **arguments: as :func:`lakeindex.api.run.run`.
 
         Raises:
-            QuarantineExceededError: keys are stored, and nothing was published.
+            KeysStoredError: keys are stored, and nothing was published.
         """
         if on_conflict is not None:
             arguments = {**arguments, "options": with_conflict(on_conflict, arguments.get("options"))}

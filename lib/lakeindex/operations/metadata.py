@@ -247,6 +247,12 @@ class MetadataDropped(TableResult):
     dropped: tuple[str, ...]
     left: tuple[str, ...]
 
+    @property
+    def undone_by(self) -> str | None:
+        """The command that builds what went, which nothing in the table names any more."""
+        words = [f"--partition {name}" for name in self.dropped if name in GROUP_PREFIXES]
+        return " ".join(["lakeindex metadata build", self.uri, *words]) if words else None
+
 
 @dataclass(frozen=True, slots=True)
 class MetadataPartitionStatus:

@@ -524,6 +524,8 @@ def show_metadata_built(console: Screen, done: MetadataBuilt) -> None:
 def show_metadata_dropped(console: Screen, done: MetadataDropped) -> None:
     left = f"; left: {', '.join(done.left)}" if done.left else ""
     console.print(f"dropped {', '.join(done.dropped) or 'nothing: there is no metadata table'}{left}", markup=False)
+    if done.undone_by is not None:
+        console.print(f"built again by: {done.undone_by}", markup=False, soft_wrap=True)
 
 
 def show_metadata_status(console: Screen, found: MetadataStatus) -> None:

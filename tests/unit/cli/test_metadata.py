@@ -57,7 +57,14 @@ def test_for_people(table: Path) -> None:
     assert "built files: 2 files named" in lakeindex("metadata", "build", table).stdout
     assert "files            1 file groups" in lakeindex("metadata", "status", table).stdout
     assert "it says what is there" in lakeindex("metadata", "verify", table).stdout
-    assert "dropped files" in lakeindex("metadata", "drop", table).stdout
+    lakeindex("metadata", "build", table, "--partition", "bloom_filters")
+    there = lakeindex("metadata", "status", table, "--json").json["partitions"]
+    said = lakeindex("metadata", "drop", table).stdout
+    assert "dropped bloom_filters, files" in said
+    lakeindex(*said.partition("built again by: lakeindex ")[2].split())  # nothing else names them any more
+    again = lakeindex("metadata", "status", table, "--json").json["partitions"]
+    assert [one["name"] for one in again] == [one["name"] for one in there] == ["bloom_filters", "files"]
+    lakeindex("metadata", "drop", table)
     assert "there is no metadata table" in lakeindex("metadata", "drop", table).stdout
 
 

@@ -19,9 +19,9 @@ from pyarrow import csv
 import lakeindex
 from lakeindex.errors import (
     InputError,
+    KeysStoredError,
     LakeIndexError,
     OptionError,
-    QuarantineExceededError,
     SchemaMismatchError,
     TableExistsError,
     TableUnsupportedError,
@@ -524,7 +524,7 @@ def test_an_import_goes_on_beside_rows_that_somebody_has_written_since_it_ended(
         lakeindex.open_table(place).upsert(pa.table({"id": pa.array([other], pa.int64()), "p": ["b"]}))
         options = {}
         if other in (1, 2, 3):
-            with pytest.raises(QuarantineExceededError, match="stored already, '2'") as no:
+            with pytest.raises(KeysStoredError, match="stored already, '2'") as no:
                 lakeindex.import_table(source, place, key="id", max_bytes=1)
             options = {"hoodie.datasource.insert.dup.policy": "drop"}
             assert "hoodie.datasource.insert.dup.policy=drop" in str(no.value.hint)

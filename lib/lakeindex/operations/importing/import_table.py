@@ -21,6 +21,7 @@ from lakeindex.commit.recovery import maintaining
 from lakeindex.errors import (
     InputError,
     InvariantError,
+    KeysStoredError,
     OptionError,
     QuarantineExceededError,
     TableExistsError,
@@ -303,9 +304,9 @@ class _Import:
         """As ``load``. Raises: QuarantineExceededError: rows are bad, of which an import leaves none out."""
         try:
             return self.load(batch)
-        except QuarantineExceededError as error:
-            if "--max-quarantined" not in str(error.hint):  # an import has no such option
-                raise
+        except KeysStoredError:
+            raise
+        except QuarantineExceededError as error:  # an import has no --max-quarantined
             raise QuarantineExceededError(
                 error.message,
                 culprit=error.culprit,

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.commit.guards import refuse_clustered
-from lakeindex.errors import InvariantError, QuarantineExceededError, TableCorruptError, WriteConflictError
+from lakeindex.errors import InvariantError, KeysStoredError, TableCorruptError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footer_cache import RowCount, count_rows, rows_that_may_be_in
 from lakeindex.files.key_columns import StoredColumns
@@ -425,12 +425,12 @@ class StoredRows:
         """Make sure that there are no more bad rows than the run tolerates.
 
         Raises:
-            QuarantineExceededError: there are.
+            KeysStoredError: there are.
         """
         bad = int(staged.counters["quarantined"]) + self.quarantined
         if self.quarantined and bad > spec.max_quarantined:
             what, where = (spec.operation, "") if spec.change is None else (f"a {spec.change}", ", in rows that stay")
-            raise QuarantineExceededError(
+            raise KeysStoredError(
                 f"{self.quarantined} rows have keys that are stored already{where}, {self.example!r} for example, and "
                 f"{what} stores no key twice; {bad} bad rows, {spec.max_quarantined} allowed",
                 culprit=f"{spec.checkpoints_uri.rstrip('/')}/{self.parts[0].path}",
@@ -520,7 +520,8 @@ def plan_merge(
 
     Raises:
         UsageError: rows are stored where a bulk insert looks no key up.
-        QuarantineExceededError: rows that are to be inserted are stored, or lack a column that must not be null.
+        QuarantineExceededError: rows that are to be inserted are stored (KeysStoredError), or lack a column that must
+            not be null.
         PendingInstantError: a file group that has to change is being clustered by another writer.
         InvariantError: a key that would be written is stored more than once, or not found where it is.
     """
