@@ -7,9 +7,10 @@ from lakeindex.commit.write_session import WriteSession, begin_write
 from lakeindex.errors import PendingInstantError
 from lakeindex.format.instants import instant_time_of
 from lakeindex.lock.write_context import WriteContext
+from lakeindex.model import InstantState
 from lakeindex.options.types import WriteConfig
 from lakeindex.table.handle import Table
-from tests.model.world import CONFIG, file_id
+from tests.model.world import CONFIG, file_id, timeline_path
 from tests.unit.commit.protocol_support import BATCH, START_MS, World
 
 LIMIT = CONFIG.pending_foreign_max_age_seconds
@@ -59,6 +60,8 @@ def test_a_heartbeat_counts_for_as_long_as_it_is_young(world: World, since: int,
         f".hoodie/.temp/{THEIRS}/MARKERS0",
         f"p/{file_id(5)}_0-0-0_{THEIRS}.parquet",
         f"elsewhere/deep/{file_id(5)}_0-0-0_{THEIRS}.parquet",
+        timeline_path(THEIRS, InstantState.REQUESTED),
+        timeline_path(THEIRS, InstantState.INFLIGHT),
     ],
 )
 def test_a_long_write_lives_as_long_as_it_writes(world: World, sign: str):

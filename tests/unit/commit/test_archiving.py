@@ -8,8 +8,10 @@ from lakeindex.commit.ledger import find_batch
 from lakeindex.commit.services.archive import Archived, archive_table, plan_archiving
 from lakeindex.commit.services.clean import clean_table
 from lakeindex.commit.services.rollback import rollback_instant
-from lakeindex.errors import LakeIndexError, TableUnsupportedError
+from lakeindex.errors import FencedError, LakeIndexError, TableUnsupportedError
 from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
+from lakeindex.format.instants import instant_time_of
+from lakeindex.lock.lock import acquire
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
 from lakeindex.timeline.archived_timeline import read_avro_records
@@ -60,11 +62,19 @@ def test_the_newest_stay(world: World, history: list[str]) -> None:
 
 
 def test_what_the_log_says_of_a_commit(world: World, history: list[str]) -> None:
+    world.clock.sleep(5)
+    world.store.write(f".hoodie/{history[1]}.inflight", b"")  # as a client of Hudi's begins
+    modified = [world.store.head(f".hoodie/{history[1]}.{state}").modified_ms for state in ("inflight", "commit")]
     archive(world, 2)
-    completed = [
-        one for one in read_avro_records(world.store.read(LOG.format(1)), "log") if one["actionState"] == "COMPLETED"
-    ]
-    commit = completed[1]["hoodieCommitMetadata"]
+    records = list(read_avro_records(world.store.read(LOG.format(1)), "log"))
+    begun, done = (
+        next(one for one in records if (one["commitTime"], one["actionState"]) == (history[1], state))
+        for state in ("INFLIGHT", "COMPLETED")
+    )
+    assert modified[0] > modified[1]
+    assert [one["stateTransitionTime"] for one in (begun, done)] == [instant_time_of(one) for one in modified]
+    assert begun["hoodieCommitMetadata"]["operationType"] == "UNKNOWN"
+    commit = done["hoodieCommitMetadata"]
     assert commit["operationType"] == "UPSERT"
     (stat,) = commit["partitionToWriteStats"]["p"]
     assert (stat["fileId"], stat["prevCommit"], stat["numWrites"]) == (A, FIRST, 2)
@@ -94,6 +104,13 @@ def test_cleans_go_but_the_newest(world: World, history: list[str]) -> None:
     archive(world, 1)
     assert [name for name in world.names() if name.endswith(".clean")] == [f"{second}.clean"]
     assert (first, "clean", "COMPLETED") in in_log(world)
+    cleans = [one for one in read_avro_records(world.store.read(LOG.format(1)), "log") if one["actionType"] == "clean"]
+    said = ("hoodieCleanerPlan", "hoodieCleanMetadata")
+    assert [tuple(one[name] is not None for name in said) for one in cleans] == [
+        (True, False),
+        (True, False),
+        (False, True),
+    ]
 
 
 def test_a_savepoint_stops_it(world: World, history: list[str]) -> None:
@@ -115,13 +132,71 @@ def test_a_pending_instant_stops_it(world: World, history: list[str]) -> None:
     assert done.plan.held_by == f"pending replacecommit {time}"
 
 
+def replaces(world: World, group: int, time: str) -> str:
+    metadata = CommitMetadata({}, "INSERT_OVERWRITE", replaced_file_ids={"p": (file_id(group),)})
+    for state, data in (("requested", b""), ("inflight", b"")):
+        world.store.write(f".hoodie/{time}.replacecommit.{state}", data)
+    world.store.write(f".hoodie/{time}.replacecommit", format_commit_metadata(metadata))
+    return time
+
+
+def test_the_oldest_that_holds_it_up_counts(world: World, history: list[str]) -> None:
+    """Of several of a kind; a clean of Hudi's that is under way is one, too."""
+    start = world.store.snapshot()
+    for time in (history[3], history[1]):
+        world.store.write(f".hoodie/{time}.savepoint.inflight", b"")
+        world.store.write(f".hoodie/{time}.savepoint", savepoint_bytes({}))
+    assert plan_archiving(Table.open(world.store), 1).held_by == f"savepoint {history[1]}"
+    world.store.restore(start)
+    for time, group in ((history[4], A), (history[3], file_id(1))):
+        lost = next(one.path for one in world.store.list("p") if f"{group}_" in one.path and time in one.path)
+        world.store.delete(lost)
+    assert str(plan_archiving(Table.open(world.store), 1).held_by).startswith(f"commit {history[3]}, whose file")
+    world.store.restore(start)
+    first, second = (replaces(world, group, str(int(history[4]) + 5 + group)) for group in (0, 1))
+    world.upsert(Batch("after", {"c1": "1"}))
+    assert str(plan_archiving(Table.open(world.store), 1).held_by).startswith(f"files that replacecommit {first} ")
+    assert second > first
+    world.store.restore(start)
+    world.store.write(f".hoodie/{history[1]}0.clean.requested", b"x")
+    done = archive(world, 1)
+    assert (done.plan.held_by, writes(world)) == (f"pending clean {history[1]}0", history[2:])
+
+
+def test_writes_before_a_file_that_nothing_explains_go_but_one(world: World, history: list[str]) -> None:
+    world.clock.sleep(5)
+    later = world.upsert(Batch("later", {"c1": "5"}))
+    unknown = f"p/{file_id(9)}_0-0-0_{int(history[4]) + 1}.parquet"
+    world.store.write(unknown, b'{"a1": "unknown"}')
+    before = live_rows(world.store)
+    archive(world, 1)
+    assert writes(world) == [history[4], later]
+    assert live_rows(world.store) == before
+
+
+@pytest.mark.parametrize(("call", "folder", "recorded"), [("list", "", False), ("create", ".hoodie/archived/", True)])
+def test_an_archiver_that_lost_its_lock_takes_nothing_away(
+    world: World, history: list[str], call: str, folder: str, recorded: bool
+) -> None:
+    """While it looks for strays, or once its instants are in the archive: another one may put them there, too."""
+
+    def hook(one: Call) -> Fault | None:
+        if one.name == call and one.path.startswith(folder):
+            world.store.hook = None
+            world.gone.add("archiver")
+            acquire(world.store, world.host("other"), lease_ms=2000, wait_ms=0, purpose="x")
+        return None
+
+    world.store.hook = hook
+    with pytest.raises(FencedError):
+        archive(world, 1)
+    assert writes(world) == history
+    assert bool(world.store.list(".hoodie/archived")) is recorded
+
+
 def test_a_replacecommit_stays_until_its_files_are_gone(world: World, history: list[str]) -> None:
     """Without it the replaced group would be live again."""
-    replacing = str(int(history[4]) + 5)
-    metadata = CommitMetadata({}, "CLUSTER", replaced_file_ids={"p": (A,)})
-    for state, data in (("requested", b""), ("inflight", b"")):
-        world.store.write(f".hoodie/{replacing}.replacecommit.{state}", data)
-    world.store.write(f".hoodie/{replacing}.replacecommit", format_commit_metadata(metadata))
+    replacing = replaces(world, 0, str(int(history[4]) + 5))
     for n in range(3):
         world.upsert(Batch(f"after {n}", {"b1": str(n)}))
     before = live_rows(world.store)

@@ -4,6 +4,7 @@ import pytest
 
 from lakeindex.commit.run_records import RunIdentity, forget_run, newest_attempt, start_attempt
 from lakeindex.errors import FencedError
+from lakeindex.storage.memory import Fault
 from tests.unit.commit.protocol_support import World
 
 RUN = RunIdentity("manual__2026-01-01T00:00:00+00:00", "batch", "digest")
@@ -63,3 +64,15 @@ def test_an_ended_or_killed_attempt_is_dead_at_once() -> None:
     ended = newest_attempt(world.store, RUN.key)
     assert ended is not None
     assert not ended.is_alive(world.host("b"))
+
+
+def test_an_attempt_is_ended_though_the_store_stutters() -> None:
+    """Until its lease is out everybody would wait for it."""
+    world = World()
+    attempt = start_attempt(world.store, world.host("a"), RUN, 2_000)
+    failures = [Fault.ERROR, Fault.ERROR]
+    world.store.hook = lambda call: failures.pop() if failures and call.name == "write" else None
+    attempt.end()
+    ended = newest_attempt(world.store, RUN.key)
+    assert ended is not None
+    assert ended.ended

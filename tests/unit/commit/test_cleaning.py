@@ -8,7 +8,6 @@ from lakeindex.commit.services.clean import Cleaned, clean_table, plan_clean
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import FencedError, PendingInstantError, TableUnsupportedError
 from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
-from lakeindex.format.file_names import crc_path
 from lakeindex.lock.lock import acquire
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
 from lakeindex.table.handle import Table
@@ -108,6 +107,9 @@ def test_a_savepoint_keeps_its_files(world: World, history: list[str]) -> None:
     world.store.write(f".hoodie/{FIRST}.savepoint", saved)
     done = clean(world, 1)
     assert done.plan.kept_for_savepoints == 1, "the live file is not kept for it"
+    plan = parse_clean_plan(world.store.read(f".hoodie/{done.instant}.clean.requested"), "plan")
+    said = parse_clean_metadata(world.store.read(f".hoodie/{done.instant}.clean"), "metadata")
+    assert plan.savepoints == said.savepoints == (FIRST,), "Hudi looks again once it is kept no more"
     assert slices(world.store, A) == [FIRST, history[2], history[4]]
     world.store.delete(f".hoodie/{FIRST}.savepoint")
     world.store.delete(f".hoodie/{FIRST}.savepoint.inflight")
@@ -281,15 +283,3 @@ def test_who_lost_the_lock_does_not_finish_what_another_cleaner_left(world: Worl
         clean(world, 1, "next")
     assert slices(world.store, A) == before
     assert [one.action for one in Table.open(world.store).load_timeline().pending] == ["clean"]
-
-
-def test_checksum_files_go_with_their_files(world: World, history: list[str]) -> None:
-    """Hudi on a local disk writes one beside each file."""
-    files = [one.path for one in world.store.list_folder("p").objects if one.path.endswith(".parquet")]
-    for path in files:
-        world.store.write(crc_path(path), b"crc")
-    clean(world, 1)
-    there = world.store.snapshot()
-    gone = [path for path in files if path not in there]
-    assert len(gone) == 3
-    assert [path for path in files if crc_path(path) not in there] == gone

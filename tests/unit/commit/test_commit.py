@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakeindex.commit.recovery import recover
-from lakeindex.commit.run_records import Claim, RunPlan, claim_path
+from lakeindex.commit.run_records import Claim, RunPlan, claim_path, newest_attempt
 from lakeindex.commit.services.metadata_service import build_metadata_table
 from lakeindex.commit.write_session import (
     AlreadyDone,
@@ -169,6 +169,11 @@ def test_the_same_batch_again_is_done_already(world: World) -> None:
     forced = begin(world, Batch("run-1", ROWS, digest="other input"), "forced", force=True)
     assert Written(world, forced).publish() > instant
     forced.close()
+    waiting = begin(world, OTHER, "closed")
+    waiting.close()
+    ended = newest_attempt(world.store, OTHER.identity.key)
+    assert ended is not None
+    assert ended.ended, "nobody waits for its lease"
 
 
 def test_a_retry_follows_the_plan_of_the_first_attempt(world: World) -> None:
@@ -186,6 +191,17 @@ def test_a_retry_with_another_plan_gets_another_instant(world: World) -> None:
     assert second.plan.instant > first.plan.instant
     assert not [name for name in world.names() if name.startswith(f"{first.plan.instant}.")]
     assert not [path for path in world.store.snapshot() if path.endswith(f"{first.plan.instant}.parquet")]
+    second.publish()
+
+
+def test_a_retry_does_not_follow_a_plan_that_another_writer_has_taken_back(world: World) -> None:
+    """It took the instant for dead, and left no trace of it: what the retry writes there would never be committed."""
+    first = Written(world, begin(world, name="a"))
+    for path in list(world.store.snapshot()):
+        if first.plan.instant in path and ".lakeindex" not in path:
+            world.store.delete(path)
+    second = Written(world, begin(world, name="b"))
+    assert second.plan.instant > first.plan.instant
     second.publish()
 
 
@@ -389,6 +405,14 @@ def test_a_table_that_was_changed_meanwhile_is_refused(
         changed["hoodie.timeline.layout.version"] = str(layout_of_version(int(OTHER_VERSION)))
     world.store.write(".hoodie/hoodie.properties", format_properties(changed))
     with pytest.raises(error):
+        mine.publish()
+    assert completed_at(world.store.snapshot(), mine.plan.instant) is None
+
+
+def test_an_instant_of_an_unknown_kind_is_refused_before_the_commit_too(world: World) -> None:
+    mine = Written(world, begin(world))
+    world.store.write(f"{LAYOUT.folder}/{mine.plan.instant}9.unheardof", b"")
+    with pytest.raises(TableUnsupportedError, match="unheardof"):
         mine.publish()
     assert completed_at(world.store.snapshot(), mine.plan.instant) is None
 

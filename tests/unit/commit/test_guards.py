@@ -14,20 +14,24 @@ import pytest
 from lakeindex.commit import write_session as sessions
 from lakeindex.commit.guards import (
     GUARDS,
+    ExpectedFile,
     PublishGuards,
     Since,
+    check_files_match,
     check_not_overwritten,
     check_schema,
     files_of_commits,
 )
-from lakeindex.commit.run_records import PlannedFile, RunPlan
-from lakeindex.errors import WriteConflictError
+from lakeindex.commit.run_records import PlannedFile, Replacement, RunPlan
+from lakeindex.commit.services.archive import archive_table
+from lakeindex.errors import InvariantError, WriteConflictError
 from lakeindex.format.commit_metadata import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, CommitMetadata
 from lakeindex.model import ARRANGING_OPERATION, BaseFile, IndexSpec, IndexType, Instant, InstantState
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import index_record, store_index_change
+from lakeindex.timeline.verdicts import Outcome, Verdict, decide
 from tests.model.buckets import group_id
-from tests.model.world import PARTITION, stat_of
+from tests.model.world import CONFIG, PARTITION, stat_of
 from tests.unit.commit.protocol_support import BATCH, FIRST, OTHER, World
 from tests.unit.commit.test_commit import Written, begin
 
@@ -129,6 +133,79 @@ def test_each_guard_refuses_what_it_is_for_and_the_others_do_not() -> None:
         assert refused_by(change(world, since(world))) == [name]
 
 
+def replaces(found: Since, *, moved: int = 1, **how: bool) -> Since:
+    """The plan takes file groups out of the table beside what it writes; so many of the first as it did not read them."""
+    live = Table.open(found.storage).snapshot().base_files(PARTITION)
+    taken = [replace(one, instant_time=FIRST) if at < moved else one for at, one in enumerate(live)]
+    return replace(found, plan=replace(PLAN, replacement=Replacement(tuple(taken), **how)))
+
+
+def archived(world: World, found: Since) -> Since:
+    """All commits but the newest are archived since."""
+    newest = world.upsert(OTHER)
+    archive_table(Table.open(world.store), 1, CONFIG, host=world.host("archiver"))
+    return replace(found, timeline=Table.open(world.store).load_timeline(), snapshot_time=newest)
+
+
+def began_before(world: World, found: Since, time: str) -> Since:
+    return replace(archived(world, found), given=PublishGuards(pending_writes=frozenset({time})))
+
+
+def dead_change(world: World, found: Since) -> Since:
+    """A change of the index that is older than the timeline, and was taken back then; nobody has removed it yet."""
+    time = "20200101000000000"
+    store_index_change(world.store, time, index_record(IndexSpec(IndexType.SIMPLE)))
+    decide(world.store, Verdict(time, Outcome.ROLLED_BACK, "token"))
+    return replace(found, given=PublishGuards.of(found.timeline))
+
+
+EDGES: list[tuple[str, str | None, Callable[[World, Since], Since]]] = [
+    ("a replaced group moved", "check_groups", lambda _, found: replaces(found, moved=1, groups_only=True)),
+    ("a whole partition", "check_untouched", lambda _, found: replaces(found, moved=0)),
+    ("everywhere", "check_untouched", lambda _, found: replaces(found, moved=0, everywhere=True, groups_only=True)),
+    ("groups alone", None, lambda _, found: replaces(found, moved=0, groups_only=True)),
+    (
+        "nothing was there, and what came was archived",
+        "check_history",
+        lambda world, found: replace(archived(world, found), snapshot_time=None),
+    ),
+    ("nothing was there", None, lambda _, found: replace(found, snapshot_time=None)),
+    ("what was pending came and was archived", "check_history", lambda w, found: began_before(w, found, FIRST)),
+    ("what was pending was rolled back", None, lambda w, found: began_before(w, found, "20990101000000000")),
+    ("an index that was taken back long ago", None, dead_change),
+]
+
+
+@pytest.mark.parametrize(("guard", "change"), [one[1:] for one in EDGES], ids=[one[0] for one in EDGES])
+def test_a_guard_refuses_for_each_of_its_reasons_and_for_no_other(
+    guard: str | None, change: Callable[[World, Since], Since]
+) -> None:
+    world = World()
+    world.upsert(BATCH)
+    assert refused_by(change(world, since(world))) == ([] if guard is None else [guard])
+
+
+def test_a_commit_that_does_not_say_what_was_planned_and_written_is_none() -> None:
+    """Its files and the groups that it replaces; each alone is looked at."""
+    one, other = PLAN.planned[0], PlannedFile(PARTITION, group_id(1), "0-0-0")
+    lost = BaseFile(PARTITION, group_id(2), FIRST, "0-0-0")
+    plan = replace(PLAN, planned=(one, other), replacement=Replacement((lost,)))
+    rows = {file: {str(number): "v" for number in range(count)} for count, file in enumerate(plan.files, 1)}
+    stats = {file: stat_of(file, rows[file], None) for file in plan.files}
+    said = CommitMetadata({PARTITION: tuple(stats.values())}, replaced_file_ids={PARTITION: (lost.file_id,)})
+    written = [ExpectedFile(file.path, stat.file_size_bytes or 0, stat.num_writes) for file, stat in stats.items()]
+    check_files_match(plan, said, written)
+    odd = [
+        (said, written[:1]),
+        (replace(said, write_stats={PARTITION: tuple(stats.values())[:1]}), written),
+        (replace(said, replaced_file_ids={}), written),
+        (replace(said, replaced_file_ids={PARTITION: (lost.file_id, other.file_id)}), written),
+    ]
+    for commit, files in odd:
+        with pytest.raises(InvariantError):
+            check_files_match(plan, commit, files)
+
+
 def test_every_guard_is_asked_in_its_order_before_a_file_is_written_and_before_a_commit(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,8 +238,9 @@ def test_changed_columns_are_seen_whichever_commit_changed_them(world: World) ->
     altered = CommitMetadata({}, "UPSERT", {INTERNAL_SCHEMA_KEY: "{}"})
     for wrong, said in ((other, "were changed by another"), (altered, "were altered by another")):
         for order in itertools.permutations((silent, same, wrong)):
-            with pytest.raises(WriteConflictError, match=said):
+            with pytest.raises(WriteConflictError, match=said) as caught:
                 check_schema(since(world, at(*order), mine))
+            assert caught.value.culprit == ("added" if wrong is other else INTERNAL_SCHEMA_KEY)
     for order in itertools.permutations((silent, same)):
         check_schema(since(world, at(*order), mine))
 

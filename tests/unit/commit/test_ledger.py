@@ -23,6 +23,10 @@ def test_a_batch_is_found_by_its_id(world: World) -> None:
     assert entry is not None
     assert (entry.batch_id, entry.input_digest, entry.instant) == (BATCH.identity.batch_id, "d1", instant)
     assert found(world, "another") is None
+    record_batch(world.store, LedgerEntry(BATCH.identity.batch_id, "d2", world.upsert(OTHER)))
+    again = found(world)
+    assert again is not None
+    assert again.input_digest == "d2", "it was committed once more, with force"
 
 
 def test_an_archived_commit_still_counts(world: World) -> None:

@@ -35,6 +35,8 @@ from tests.unit.commit.protocol_support import BATCH, FIRST, OTHER, World
 
 THIRD = Batch("run-3", {"a1": "three", "y": "three"})
 LATE = "20360101000000000"
+WENT = 3
+"""Data files of the second and the third of :func:`three`."""
 
 
 def restore(world: World, to: str, name: str = "operator", **options: bool) -> tuple[Going, object]:
@@ -191,11 +193,13 @@ def test_a_savepoint_is_listed_and_deleted(world: World) -> None:
 
 def test_the_two_files_of_a_savepoint(world: World) -> None:
     first = world.upsert(BATCH)
+    world.store.write("q/.hoodie_partition_metadata", world.store.read("p/.hoodie_partition_metadata"))
     savepoint(world)
     inflight = LAYOUT.path(Instant(first, names.SAVEPOINT, InstantState.INFLIGHT))
     assert world.store.read(inflight) == b""
     (done,) = (path for path in files_at(world, names.SAVEPOINT) if path != inflight)
-    assert parse_savepoint(world.store.read(done), done).made_ms > 0
+    said = parse_savepoint(world.store.read(done), done)
+    assert (said.made_ms, list(said.files)) == (world.clock.now_ms(), ["p"])
 
 
 def test_a_deletion_of_a_savepoint_that_was_killed_can_be_made_again(world: World) -> None:
@@ -220,6 +224,7 @@ def test_a_deletion_of_a_savepoint_that_was_killed_can_be_made_again(world: Worl
         states = [one.rpartition(".")[2] for one in files_at(world, names.SAVEPOINT) if ".crc" not in one]
         assert sorted(states) in (["inflight", "savepoint"], ["inflight"], []), (at, states)
         if states:
+            assert [one.time for one in list_savepoints(Table.open(world.store))] == [first]
             delete_savepoint(Table.open(world.store), first, CONFIG, host=world.host("keeper"))
         assert not [path for path in world.store.snapshot() if "savepoint" in path]
 
@@ -268,6 +273,21 @@ def test_readers_see_the_old_or_the_new_and_whoever_writes_next_finishes_it(worl
             key: value for key, value in rows.items() if key != "b1"
         }
         assert live_rows(world.store)["b1"] == ["two"], "the batch that went was sent again"
+        done = parse_restore(world.store.read(files_at(world, names.RESTORE)[-1]), "done")
+        assert len(done.files) == WENT, "whatever the first try had deleted: Hudi's metadata table goes by them"
+
+
+def test_what_a_killed_cleaner_left_is_finished_before_a_restore(world: World) -> None:
+    """It would be in the way, as it is later than the instant; nobody is at it."""
+    *_, third = three(world)
+    world.store.hook = lambda call: Fault.ERROR if call.name == "delete" and call.path.endswith(".parquet") else None
+    with suppress(LakeIndexError):
+        clean_table(Table.open(world.store), 1, CONFIG, host=world.host("cleaner"))
+    world.store.hook = None
+    world.gone.add("cleaner")
+    assert [one.action for one in Table.open(world.store).load_timeline().pending] == [names.CLEAN]
+    going, _ = restore(world, third)
+    assert (going.writes, Table.open(world.store).load_timeline().pending) == ((), ())
 
 
 def put_restore(world: World, plan: RestorePlan, *, time: str = LATE, begun: bool = True) -> None:
@@ -336,6 +356,9 @@ def test_what_another_writer_has_under_way_is_in_the_way(world: World) -> None:
         with pytest.raises(PendingInstantError, match=action):
             plan_restore(Table.open(world.store), first)
         world.store.delete(path)
+    world.store.write(
+        LAYOUT.path(Instant("20200101000000000", names.CLEAN, InstantState.REQUESTED)), b"x"
+    )  # an earlier one
     assert plan_restore(Table.open(world.store), first).writes
 
 

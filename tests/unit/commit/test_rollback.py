@@ -151,6 +151,17 @@ def test_a_commit_after_a_rollback_is_not_taken_for_archived(world: World) -> No
     assert world.upsert(BATCH, "again") > instant
 
 
+def test_files_of_commits_that_nothing_names_any_more_keep_the_last_commit(world: World) -> None:
+    """Somebody has deleted the archive: the files are seen as long as a commit is there after which they are older."""
+    instant = world.upsert(BATCH)
+    for name in world.names():
+        if name.startswith(FIRST):
+            world.store.delete(f".hoodie/{name}")
+    with pytest.raises(TableUnsupportedError, match="last commit on the timeline"):
+        roll_back(world, instant)
+    assert live_rows(world.store)["b1"] == ["0"]
+
+
 def test_a_table_of_hudi_with_a_dead_instant(tmp_path: Path) -> None:
     """Hudi 1.2's third commit, killed before it completed; its markers are gone, its files are found by listing."""
     storage = open_storage(str(unpack_table("h120_v6_inflight", tmp_path)))
@@ -170,11 +181,17 @@ def test_a_table_of_hudi_with_a_dead_instant(tmp_path: Path) -> None:
     assert set(plan.files) == {"as ia", "eu", "us"}
 
 
-@pytest.mark.parametrize("marked", [True, False])
-def test_a_rollback_that_is_taken_up_again_names_what_the_first_try_deleted(world: World, marked: bool) -> None:
+@pytest.mark.parametrize(("marked", "action"), [(True, "commit"), (False, "commit"), (False, "replacecommit")])
+def test_a_rollback_that_is_taken_up_again_names_what_the_first_try_deleted(
+    world: World, marked: bool, action: str
+) -> None:
     """Also a file that no marker names: Hudi's metadata table goes by what the rollback says."""
     name = f"{file_id(5)}_0-0-0_{PENDING}.parquet"
     world.put_pending(PENDING, marked=name if marked else None)
+    if action != "commit":
+        for old, new in (("commit.requested", f"{action}.requested"), ("inflight", f"{action}.inflight")):
+            world.store.write(f".hoodie/{PENDING}.{new}", world.store.read(f".hoodie/{PENDING}.{old}"))
+            world.store.delete(f".hoodie/{PENDING}.{old}")
     world.store.write(f"p/{name}", b"{}")
 
     def killed(call: Call) -> Fault | None:
@@ -191,5 +208,5 @@ def test_a_rollback_that_is_taken_up_again_names_what_the_first_try_deleted(worl
     world.upsert(BATCH)
     (done,) = [path for path in world.store.snapshot() if path.endswith(".rollback")]
     said = parse_rollback_metadata(world.store.read(done), done)
-    assert said.instant_time == PENDING
+    assert (said.instant_time, said.action) == (PENDING, action)
     assert [url.rpartition("/")[2] for url in said.deleted["p"]] == [name]

@@ -3,15 +3,26 @@
 import pytest
 
 from lakeindex.commit.run_records import RUNS_FOLDER
+from lakeindex.commit.services.archive import archive_table
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.commit.sweep import StrayKind, find_strays, find_unexplained
 from lakeindex.format.file_names import parse_base_path
 from lakeindex.storage.memory import Call
 from lakeindex.table.handle import Table
 from lakeindex.timeline.avro_instants import RollbackMetadata, format_rollback_metadata
-from lakeindex.timeline.verdicts import Outcome, Verdict, overrule
+from lakeindex.timeline.pending_files import heartbeat_path
+from lakeindex.timeline.verdicts import (
+    Outcome,
+    Verdict,
+    decide,
+    decision_name,
+    decisions,
+    overrule,
+    verdict_path,
+    verdict_times,
+)
 from tests.model.world import CONFIG, file_id, live_rows, sweep_strays
-from tests.unit.commit.protocol_support import BATCH, FIRST, OTHER, World
+from tests.unit.commit.protocol_support import BATCH, FIRST, OTHER, Batch, World
 from tests.unit.timeline.archives import put_log
 
 
@@ -122,6 +133,7 @@ def test_what_may_be_archived_pending_or_hudis_is_never_deleted(world: World) ->
     for path in kept:
         world.store.write(path, b"{}")
     assert kinds(world) == {}
+    assert find_unexplained(Table.open(world.store).snapshot()) == ()
     sweep_strays(Table.open(world.store), CONFIG, world.host("sweeper"))
     assert set(kept) <= set(world.store.snapshot())
 
@@ -175,12 +187,34 @@ def test_old_records_of_ours_go(world: World) -> None:
     assert world.store.list(".hoodie/.lakeindex/runs") == []
 
 
-@pytest.mark.parametrize("decided", [True, False])
-def test_markers_are_removed_only_of_decided_instants(world: World, decided: bool) -> None:
-    time = world.upsert(BATCH) if decided else "20260101000000999"
-    world.store.write(f".hoodie/.temp/{time}/p/x.parquet.marker.CREATE", b"")
+@pytest.mark.parametrize("whose", ["ours", "ours, its verdict torn", "Hudi's", "nobody's", "rolled back"])
+def test_markers_and_heartbeats_are_removed_only_of_decided_instants(world: World, whose: str) -> None:
+    ours = world.upsert(BATCH)
+    time = {"Hudi's": FIRST, "nobody's": "20260101000000999", "rolled back": "20260101000000999"}.get(whose, ours)
+    if whose == "ours, its verdict torn":
+        world.store.write(verdict_path(time), b"")
+    elif whose == "rolled back":
+        decide(world.store, Verdict(time, Outcome.ROLLED_BACK, "token"))
+    marker, beat = f".hoodie/.temp/{time}/p/x.parquet.marker.CREATE", heartbeat_path(time)
+    world.store.write(marker, b"")
+    world.store.write(beat, b"")
     sweep_strays(Table.open(world.store), CONFIG, world.host("sweeper"))
-    assert bool(world.store.list(".hoodie/.temp")) is not decided
+    stays = whose in ("Hudi's", "nobody's")
+    assert [path in world.store.snapshot() for path in (marker, beat)] == [stays, stays]
+
+
+def test_of_verdicts_those_on_archived_commits_go(world: World) -> None:
+    """What was rolled back stays so, whoever wakes up, and what was decided about a rollback; so does what is on the
+    timeline.
+    """
+    undone, called_off, left = "20200101000000000", decision_name(FIRST, "a"), decision_name(FIRST, "b")
+    for name, outcome in ((undone, "rolled_back"), (called_off, "rolled_back"), (left, "committed")):
+        decide(world.store, Verdict(name, Outcome(outcome), "token"))
+    times = [world.upsert(Batch(f"run {number}", {"a1": str(number)})) for number in range(3)]
+    archive_table(Table.open(world.store), 2, CONFIG, host=world.host("archiver"))
+    sweep_strays(Table.open(world.store), CONFIG, world.host("sweeper"))
+    assert verdict_times(world.store) == {undone, *times[1:]}
+    assert decisions(world.store) == [called_off, left]
 
 
 def test_records_of_a_run_stay_for_a_week_and_those_of_a_claimed_one_longer(world: World) -> None:

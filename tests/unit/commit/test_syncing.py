@@ -1,7 +1,9 @@
 """What must be on disk before what: a power loss may take whatever was not synced."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from lakeindex.commit.import_mark import ImportMark, PlannedCommit, load_mark, put_complete, put_mark
 from lakeindex.commit.services.archive import archive_table
 from lakeindex.commit.services.clean import clean_table
 from lakeindex.commit.services.rollback import rollback_instant
@@ -112,3 +114,13 @@ def test_the_verdict_on_a_commit_is_overruled_for_good_before_the_commit_goes(wo
 
     synced = synced_before(world, "delete", lambda path: path.endswith(".commit"), roll_back)
     assert verdict_path(time) in synced
+
+
+def test_what_an_import_says_is_on_disk_before_it_goes_on(world: World) -> None:
+    """What it is of, before its first commit; that it is complete, before anybody is told."""
+    mark = ImportMark("/lake/old", None, 1, 1, (PlannedCommit("batch", "bulk_insert", {"a.parquet": "1"}),))
+    put_mark(world.store, mark)
+    assert {path for path in world.store.snapshot() if "import" in path} <= world.store.synced
+    put_complete(world.store)
+    assert {path for path in world.store.snapshot() if "import" in path} <= world.store.synced
+    assert load_mark(world.store) == replace(mark, is_complete=True)
