@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from lakeindex.commit.services.archive import archive_of
 from lakeindex.commit.services.metadata_service import committed_files, plan_metadata_archiving
 from lakeindex.errors import TableCorruptError
+from lakeindex.format.file_names import crc_path
 from lakeindex.format.instants import CLEAN, COMMIT, DELTA_COMMIT, ROLLBACK
 from lakeindex.format.log_blocks import BlockKind, HeaderKey, LogBlock, format_block
 from lakeindex.metadata import column_stats, compaction, delta_commit
@@ -35,11 +36,12 @@ from lakeindex.metadata.metadata_table import (
 )
 from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.metadata.record_index import RecordLocation, location_record
-from lakeindex.metadata.slices import load_slices
+from lakeindex.metadata.slices import FileSlice, LogFile, LogForm, load_slices
 from lakeindex.model import Instant, InstantState
 from lakeindex.operations.metadata import find_faults
 from lakeindex.storage import open_storage
 from lakeindex.storage.memory import MemoryStorage
+from lakeindex.storage.port import ObjectMeta
 from lakeindex.table.handle import Table
 from lakeindex.table.properties import metadata_table_of
 from lakeindex.timeline.layout import TimelineLayout
@@ -107,6 +109,8 @@ def test_what_is_pending_is_not_there_and_can_be_undone(version: int) -> None:
     pending = Instant(time_of(20), "commit", InstantState.INFLIGHT)
     view = MetadataView.load(kept.table, Timeline.of(kept.layout, [*kept.done, pending], kept.store))
     assert view.listing().files["p"] == {"a": 1}
+    for path in kept.store.snapshot().keys() - before.keys():
+        kept.store.write(crc_path(path), b"Hadoop's checksum")
     delta_commit.undo(view, time_of(20))
     assert kept.store.snapshot() == before
     delta_commit.undo(kept.view, time_of(20))
@@ -238,6 +242,50 @@ def test_a_record_index_is_made_anew_beside_the_base_files_of_a_compaction_befor
     assert set(kept.view.records(index)) == {"c"}
 
 
+def test_a_base_file_that_is_put_again_has_no_checksum_of_the_one_before() -> None:
+    """A compaction that was cut short is carried out anew."""
+    kept = Kept(9)
+    kept.act(10, {"a": 1})
+    before = kept.store.snapshot()
+    kept.compact()
+    (base,) = (path for path in kept.store.snapshot().keys() - before.keys() if path.endswith(".hfile"))
+    kept.store.restore({**before, crc_path(base): b"Hadoop's checksum"})
+    kept.compact()
+    assert base in kept.store.snapshot()
+    assert crc_path(base) not in kept.store.snapshot()
+
+
+@pytest.mark.parametrize(("version", "counts"), [(6, [(1, 2)]), (9, [(1, 2)]), (10, [(0, 2), (1, 0)])])
+def test_a_delta_commit_says_how_many_keys_it_puts_and_takes_away(version: int, counts: list[tuple[int, int]]) -> None:
+    """From version 10 on in a log of their own each."""
+    record = location_record(PLACE)
+    kept = with_base_file(version, own_schema(version), RECORD_INDEX, record)
+    said = {**change_of_files({"p": {"f": 1}}), RECORD_INDEX: PartitionChange({"c": record}, frozenset({"a", "b"}))}
+    delta_commit.write(kept.view, delta_commit.prepare(kept.view, time_of(10), said), kept.end(11))
+    timeline = kept.view.timeline
+    done = timeline.completed_write(time_of(10))
+    assert done is not None
+    stats = timeline.commit_metadata(kept.store, done).write_stats[RECORD_INDEX]
+    assert sorted((one.num_writes, one.num_deletes) for one in stats) == counts
+
+
+def test_the_plan_of_a_compaction_says_what_is_read_and_what_is_written() -> None:
+    """In MiB; Hudi 1.2 chooses by them."""
+    mib = 1 << 20
+    base = ObjectMeta("base", 5 * mib, 0, "")
+    logs = tuple(
+        LogFile(time_of(n), 1, LogForm.BLOCKS, "0-0-0", f"log-{n}", size) for n, size in ((1, mib), (2, 3 * mib))
+    )
+    said = compaction._metrics(FileSlice(FILES, "f-0", time_of(0), base, logs))
+    assert said == {
+        "TOTAL_LOG_FILES": 2.0,
+        "TOTAL_LOG_FILES_SIZE": 4.0 * mib,
+        "TOTAL_IO_READ_MB": 9.0,
+        "TOTAL_IO_WRITE_MB": 5.0,
+        "TOTAL_IO_MB": 14.0,
+    }
+
+
 def test_slices_that_are_compacted_together_are_those_that_are_compacted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for little in (-1, 1 << 20):
@@ -278,7 +326,11 @@ def test_compaction_keeps_the_slice_before_and_drops_older_ones(version: int) ->
         kept.compact()
     bases = [one for one in kept.store.snapshot() if one.endswith(".hfile") and ".log." not in one]
     assert len(bases) == 5
+    files = list(kept.store.snapshot())
+    for path in files:
+        kept.store.write(crc_path(path), b"Hadoop's checksum")
     went = compaction.clean(kept.view)
+    assert {path for path in files if crc_path(path) not in kept.store.snapshot()} == set(went)
     assert len([one for one in went if one in bases]) == 3
     assert len(load_slices(kept.table, kept.view.timeline, FILES).expired) == 0
     assert kept.files == {f"f{number}": number for number in range(10, 50, 10)}

@@ -7,7 +7,8 @@ import pytest
 
 from lakeindex.commit.services.metadata_service import build_metadata_table, drop_metadata_table
 from lakeindex.errors import MetadataTableError
-from lakeindex.format.java_properties import parse_properties
+from lakeindex.format.file_names import crc_path
+from lakeindex.format.java_properties import parse_properties, table_checksum
 from lakeindex.metadata.indexed_columns import DEFINITIONS_PATH
 from lakeindex.metadata_upkeep.keeping import check_metadata_table
 from lakeindex.metadata_upkeep.switch import (
@@ -108,6 +109,8 @@ def test_what_a_killed_builder_left_goes_and_can_be_built(world: World) -> None:
     assert NOTE not in world.store.snapshot()
     assert build_metadata_table(Table.open(world.store), partitions=("files",), host=world.host("a")).files > 0
     check_metadata(world.store)
+    entries = parse_properties(world.store.read(PATH))
+    assert entries["hoodie.table.checksum"] == str(table_checksum("", entries["hoodie.table.name"])), "there was none"
     with pytest.raises(MetadataTableError, match="has a metadata table"):
         build_metadata_table(Table.open(world.store), host=world.host("b"))
 
@@ -137,6 +140,17 @@ def test_who_builds_and_is_overtaken_switches_nothing_on(world: World) -> None:
     assert not Table.open(world.store).properties.metadata_partitions
 
 
+@pytest.mark.parametrize("note", [b'{"partitions": ["files"]}', b'{"partitions": ["files"], "whole": true}'])
+def test_a_drop_that_was_cut_short_is_finished(world: World, note: bytes) -> None:
+    """An earlier release's note does not say that all goes; the properties name nothing any more."""
+    for path in ("files/x", ".hoodie/hoodie.properties"):
+        world.store.write(f".hoodie/metadata/{path}", b"x")
+    world.store.write(NOTE, note)
+    check_metadata_table(Table.open(world.store), KEEP)
+    assert world.store.list(".hoodie/metadata") == []
+    assert NOTE not in world.store.snapshot()
+
+
 def test_hudis_backup_is_not_removed(world: World) -> None:
     world.store.write(".hoodie/hoodie.properties.backup", b"hoodie.table.name=other\n")
     world.store.write(NOTE, b'{"partitions": [], "whole": true}')
@@ -161,6 +175,8 @@ def test_a_partition_in_the_making_that_goes_is_not_named_any_more(tmp_path: Pat
 def test_definitions_are_durable_before_anything_names_them() -> None:
     store = DiskStorage()
     store.write(DEFINITIONS_PATH, b"older")
+    store.write(crc_path(DEFINITIONS_PATH), b"of the older ones")
     put_definitions(store, "{}")
     assert store.read(DEFINITIONS_PATH) == b"{}"
     assert store.is_durable(DEFINITIONS_PATH)
+    assert crc_path(DEFINITIONS_PATH) not in {one.path for one in store.list()}

@@ -9,7 +9,9 @@ from lakeindex.timeline.archived_timeline import ArchivedLog, ArchivedTimeline, 
 from lakeindex.timeline.avro_instants import (
     AVRO_MAGIC,
     NOTHING_UNDONE,
+    RollbackMetadata,
     Undone,
+    format_rollback_metadata,
     parse_requested_replace,
     undone_by_restore,
     undone_by_rollback,
@@ -65,9 +67,13 @@ def test_what_the_entries_of_a_log_say() -> None:
 
 def test_what_the_rows_of_the_tree_say() -> None:
     for action in (names.COMMIT, names.REPLACE_COMMIT, names.DELTA_COMMIT):
-        assert _said_by_row(ArchivedInstant(FIRST, LATE, action), "x").writes == {FIRST}
+        for end, ends in ((LATE, {FIRST: LATE}), (None, {})):
+            assert _said_by_row(ArchivedInstant(FIRST, end, action), "x") == ArchivedLog(frozenset({FIRST}), ends=ends)
     for action in (names.CLEAN, names.ROLLBACK, names.SAVEPOINT):
         assert _said_by_row(ArchivedInstant(FIRST, LATE, action), "x") == ArchivedLog()
+    done = format_rollback_metadata(RollbackMetadata(LATE, FIRST, names.COMMIT, {"p": ("file:/t/p/a.parquet",)}))
+    said = ArchivedLog(undone=Undone(frozenset({FIRST}), frozenset({("p", "a.parquet")})))
+    assert _said_by_row(ArchivedInstant(LATE, LATE, names.ROLLBACK, done), "x") == said
 
 
 def test_what_was_to_be_deleted_is_gone_whether_it_was_or_not() -> None:

@@ -18,8 +18,11 @@ from lakeindex.timeline.avro_instants import (
     ClusteringGroup,
     ClusteringSlice,
     RequestedReplace,
+    RestorePlan,
     RollbackMetadata,
     RollbackPlan,
+    avro_record,
+    format_avro,
     format_clean_metadata,
     format_clean_plan,
     format_requested_replace,
@@ -29,10 +32,12 @@ from lakeindex.timeline.avro_instants import (
     parse_clean_metadata,
     parse_clean_plan,
     parse_requested_replace,
+    parse_restore_plan,
     parse_rollback_metadata,
     parse_rollback_plan,
     parse_savepoint,
 )
+from lakeindex.timeline.avro_schemas import CLEANER_PLAN, REQUESTED_REPLACE, RESTORE_PLAN, ROLLBACK_PLAN
 from tests.unit.commit.savepoints import SCHEMA
 from tests.vectors_support import unpack_table
 
@@ -175,6 +180,38 @@ def test_commits_of_versions_8_and_9(name: str, tmp_path: Path) -> None:
         operations[file.name] = (metadata.operation, sum(stat.num_writes for stat in metadata.stats()))
     assert [operation for operation, _ in operations.values()] == ["INSERT", "UPSERT", "DELETE", "UPSERT", "CLUSTER"]
     assert [rows for _, rows in operations.values()] == [300, 340, 310, 310, 310]
+
+
+def test_deleted_files_are_counted_not_their_partitions() -> None:
+    files = {"p": ("a", "b"), "q": ("c",)}
+    for data in (
+        format_rollback_metadata(RollbackMetadata("2", "1", "commit", files)),
+        format_clean_metadata(CleanMetadata("2", "KEEP", "1", files)),
+    ):
+        assert avro_record(data, "x")["totalFilesDeleted"] == 3
+
+
+def test_what_other_releases_leave_out_or_write_otherwise() -> None:
+    """Fields that may be null in Hudi's schemas; of a clean, names instead of paths."""
+    instant = {"commitTime": "1", "action": "commit"}
+    rollback = {"instantToRollback": instant, "RollbackRequests": None, "version": 1}
+    assert parse_rollback_plan(format_avro(ROLLBACK_PLAN, rollback), "x") == RollbackPlan("1", "commit")
+    restore = {"instantsToRollback": [instant], "version": 1, "savepointToRestoreTimestamp": None}
+    assert parse_restore_plan(format_avro(RESTORE_PLAN, restore), "x") == RestorePlan("", (("1", "commit"),))
+    clean = {
+        "earliestInstantToRetain": None,
+        "lastCompletedCommitTimestamp": "",
+        "policy": "KEEP",
+        "filesToBeDeletedPerPartition": {"p": ["a", "b"]},
+        "version": 1,
+        "filePathsToBeDeletedPerPartition": None,
+        "partitionsToBeDeleted": None,
+        "extraMetadata": None,
+    }
+    assert parse_clean_plan(format_avro(CLEANER_PLAN, clean), "x") == CleanPlan("KEEP", {"p": ("a", "b")})
+    plan = {"inputGroups": None, "strategy": None, "extraMetadata": None, "version": 1, "preserveHoodieMetadata": None}
+    requested = {"operationType": "CLUSTER", "clusteringPlan": plan, "extraMetadata": None, "version": 1}
+    assert parse_requested_replace(format_avro(REQUESTED_REPLACE, requested), "x") == RequestedReplace("CLUSTER")
 
 
 def test_an_empty_requested_replace_is_an_old_insert_overwrite() -> None:

@@ -6,13 +6,20 @@ from pathlib import Path
 import pytest
 
 from lakeindex.errors import TableCorruptError, TimelineChangedError
+from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
 from lakeindex.format.instants import parse_instant
 from lakeindex.model import InstantState
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.table.handle import Table
-from lakeindex.timeline.avro_instants import RequestedReplace, format_requested_replace
+from lakeindex.timeline.avro_instants import (
+    RequestedReplace,
+    RollbackMetadata,
+    format_requested_replace,
+    format_rollback_metadata,
+)
 from lakeindex.timeline.layout import TimelineLayout
 from lakeindex.timeline.timeline import Timeline
+from lakeindex.timeline.verdicts import Outcome, Verdict, decide
 from tests.folder_storage import FolderStorage
 from tests.unit.timeline.archives import put_log
 from tests.vectors_support import unpack_table
@@ -111,6 +118,75 @@ def test_old_instants_sort_as_the_last_millisecond() -> None:
     timeline = timeline_of(*commit("20260101000001"), *commit("20260101000001500"))
     assert [one.time for one in timeline.completed_writes] == ["20260101000001500", "20260101000001"]
     assert timeline.max_time == "20260101000001"
+    twice = timeline_of(*commit("20260101000001"), *commit("20260101000001999"))
+    assert [[one.time for one in twice.find(time)] for time in ("20260101000001", "20260101000001999", T4)] == [
+        ["20260101000001"],
+        ["20260101000001999"],
+        [],
+    ]
+
+
+def on_store(*names: str, files: dict[str, bytes] | None = None) -> Timeline:
+    store = MemoryStorage()
+    for name in names:
+        store.write(f".hoodie/{name}", (files or {}).get(name, b""))
+    return Timeline.load(store, TimelineLayout())
+
+
+def test_what_was_rolled_back_is_not_committed_unless_it_was_done_again() -> None:
+    """Of what is older than the timeline, and of which there is no archive, a rollback on the timeline tells; one that
+    cannot be read says nothing."""
+    done = format_rollback_metadata(RollbackMetadata(T4, T1, "commit"))
+    cases = {
+        "nothing says": (on_store(*commit(T2)), True),
+        "rolled back": (on_store(*commit(T2), f"{T4}.rollback", files={f"{T4}.rollback": done}), False),
+        "it cannot be read": (on_store(*commit(T2), f"{T4}.rollback", files={f"{T4}.rollback": b"Obj"}), True),
+        "done again": (on_store(*commit(T1), *commit(T2), f"{T4}.rollback", files={f"{T4}.rollback": done}), True),
+    }
+    assert {name: timeline.is_committed(T1) for name, (timeline, _) in cases.items()} == {
+        name: is_committed for name, (_, is_committed) in cases.items()
+    }
+    assert cases["done again"][0].undone.instants == frozenset()
+
+
+def test_a_verdict_hides_only_what_it_says_was_rolled_back() -> None:
+    store = MemoryStorage()
+    for name in commit(T3):
+        store.write(f".hoodie/{name}", b"")
+    for time, outcome in ((T1, Outcome.COMMITTED), (T2, Outcome.ROLLED_BACK)):
+        decide(store, Verdict(time, outcome, "token"))
+    timeline = Timeline.load(store, TimelineLayout())
+    assert [timeline.is_visible(time) for time in (T1, T2)] == [True, False]
+    put_log(store, [T1, T4])
+    assert not Timeline.load(store, TimelineLayout()).is_visible(T4), "nothing newer than the timeline was archived"
+
+
+def test_a_group_that_was_replaced_twice_went_the_first_time_and_the_newest_schema_is_what_says_one() -> None:
+    """An overwrite of the same file id; a commit may say nothing of columns."""
+    said = {T1: ("g", '{"x": 1}'), T2: ("g", '{"x": 2}'), T3: ("other", "")}
+    files = {
+        f"{time}.replacecommit": format_commit_metadata(
+            CommitMetadata({}, "INSERT_OVERWRITE", {"schema": schema}, replaced_file_ids={"p": (group,)})
+        )
+        for time, (group, schema) in said.items()
+    }
+    timeline = on_store(*files, files=files)
+    assert timeline.storage is not None
+    assert timeline.replaced_at(timeline.storage) == {("p", "g"): T1, ("p", "other"): T3}
+    assert timeline.replaced_at(timeline.storage, as_of=T2) == {("p", "g"): T1}
+    assert timeline.schema_text(timeline.storage) == '{"x": 2}'
+
+
+def test_a_commit_that_is_damaged_is_not_taken_from_its_verdict() -> None:
+    """Only what a power loss left of it is: anything else is damage that somebody should know of."""
+    whole = format_commit_metadata(CommitMetadata({}, "UPSERT"))
+    timeline = on_store(*commit(T1), files={f"{T1}.commit": b""})
+    assert timeline.storage is not None
+    decide(timeline.storage, Verdict(T1, Outcome.COMMITTED, "token", commit=whole))
+    assert timeline.commit_metadata(timeline.storage, timeline.completed[0]).operation == "UPSERT"
+    timeline.storage.write(f".hoodie/{T1}.commit", b"another one's")
+    with pytest.raises(TableCorruptError):
+        timeline.commit_metadata(timeline.storage, timeline.completed[0])
 
 
 def test_one_listing_and_no_reading(tmp_path: Path) -> None:
