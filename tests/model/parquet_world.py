@@ -41,8 +41,9 @@ from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
-from lakeindex.write.base_file import encode_base_file, sequence_numbers
+from lakeindex.write.base_file import sequence_numbers
 from lakeindex.write.keys.key_generators import KeySpec
+from tests.base_files import encode_base_file
 from tests.model.world import (
     CONFIG,
     FIRST,

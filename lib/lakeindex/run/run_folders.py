@@ -34,7 +34,6 @@ RUN_FILE: Final = "run.json"
 ROSTER: Final = "_runs"
 _ROOT_FILE: Final = f"{ROSTER}/root.json"
 _FORMAT: Final = 1
-_REPORT: Final = "report.json"
 _HOODIE: Final = ".hoodie"
 _DEPTH: Final = 3
 _LISTINGS: Final = 500

@@ -16,12 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakeindex.bloom import marks
-from lakeindex.errors import InvariantError
-from lakeindex.hashing.arrow import plain_strings, sample_of
+from lakeindex.hashing.arrow import sample_of
 from lakeindex.options.types import Codec, WriteConfig
-from lakeindex.parquet.splice import parts_of, splice
-from lakeindex.write.single_columns import leaves_with_nan
 from lakeindex.write.types.avro_schema import META_COLUMNS, META_FIELDS, schema_to_avro
 
 COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME = META_COLUMNS
@@ -95,39 +91,6 @@ def _counted(prefix: bytes, first: int, count: int) -> pa.Array:
 def _digits(numbers: range, width: int) -> np.ndarray:
     """Decimal digits, with leading zeros: uint8, shape (numbers, width)."""
     return np.frombuffer("".join(f"{n:0{width}d}" for n in numbers).encode(), np.uint8).reshape(len(numbers), width)
-
-
-def encode_base_file(rows: pa.Table, table_name: str, schema: pa.Schema, config: WriteConfig) -> bytes:
-    """Encode rows that have their meta columns as a base file.
-
-    Args:
-        rows: meta columns first, then the table's columns; sorted by record key.
-        table_name: for the Avro schema in the footer.
-
-    Returns:
-        The file. One without rows has a filter and no key range, as Hudi writes it.
-    """
-    file_schema = file_schema_of(schema)
-    fitted = schema_of_arrays(rows, file_schema)
-    fitted_rows = rows.cast(fitted)
-    sink = pa.BufferOutputStream()
-    with parquet_writer(sink, fitted, config, dictionaries_for(rows)) as writer:
-        if rows.num_rows:  # as Hudi's writer: no rows, no row group
-            writer.write_table(fitted_rows, row_group_size=config.row_group_rows)
-        writer.add_key_value_metadata(
-            {
-                **marks.footer_of_keys(plain_strings(rows.column(RECORD_KEY)), config),
-                **schema_footer(schema, table_name),
-            }
-        )
-    data = sink.getvalue()
-    limit = config.row_group_rows
-    groups = [fitted_rows.slice(at, limit) for at in range(0, rows.num_rows, limit)]
-    nan = frozenset((number, leaf) for number, group in enumerate(groups) for leaf in leaves_with_nan(group))
-    parts = parts_of(memoryview(data), pq.read_metadata(pa.BufferReader(data)), is_stored=False, nan=nan)
-    if parts is None:
-        raise InvariantError("a file that was just encoded cannot be taken apart", culprit=table_name)
-    return b"".join(splice(parts, parts.groups()))
 
 
 def file_schema_of(schema: pa.Schema) -> pa.Schema:

@@ -291,7 +291,7 @@ def _column(
 
 def _stamp(old: pa.Table | None, name: str, stamps: pa.Array, source: np.ndarray, fresh: np.ndarray) -> pa.Array:
     """The old value where a row is untouched, the next of the stamps where it is fresh."""
-    if old is None or not len(old):
+    if old is None:
         return stamps
     untouched = one_array(old.column(name)).take(pa.array(np.where(fresh, 0, source)))
     if not fresh.any():

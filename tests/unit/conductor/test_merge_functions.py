@@ -47,6 +47,12 @@ def added(old: pa.Table, new: pa.Table) -> pa.Table:
     return new.set_column(4, "seen", pa.array(seen, pa.list_(pa.string())))
 
 
+class Functions:
+    """A name may have several parts."""
+
+    added = staticmethod(added)
+
+
 def batch(rows: Rows) -> pa.Table:
     ids, days, times, counts = (list(column) for column in zip(*rows, strict=True))
     seen = [[f"{row[2]}/{row[3]}"] for row in rows]
@@ -140,6 +146,7 @@ def replacing(name: str, value: Any) -> Callable[..., pa.Table]:
         (lambda old, new: 1 // 0, r"lambda> raised ZeroDivisionError for rows of .*\.parquet: integer division"),
         (lambda old, new: new.to_pylist(), "returned list for rows of"),
         (lambda old, new: pa.concat_tables([old, new]), "returned 2 rows for 1 of"),
+        (lambda old, new: new.slice(1), "returned 0 rows for 1 of"),
         (lambda old, new: new.drop_columns(["count"]), "do not fit the table: the batch lacks column 'count'"),
         (lambda old, new: new.append_column("more", new["ts"]), "no column 'more'"),
         (replacing("id", "z"), "changed column 'id'"),
@@ -196,7 +203,7 @@ def test_a_name_instead_of_a_function(tmp_path: Path):
     spec = RunSpec(table.uri, str(tmp_path / "runs"), "r", "b", Operation.UPSERT, inputs, options)
     for stage in Stage:
         run_stage(stage, spec, LocalRunner(1))
-    table.upsert(batch([("a", "x", 3, 1)]), merge=named)
+    table.upsert(batch([("a", "x", 3, 1)]), merge=f"{__name__}:Functions.added")
     assert content(table) == [("x", "a", 3, 3, ["1/1", "2/1", "3/1"])]
     for wrong, why in (
         ("nowhere:f", "No module named"),
@@ -231,11 +238,13 @@ def test_an_ordering_value_that_is_no_number_is_what_it_was(tmp_path: Path) -> N
     assert table.read(meta=False)["v"].to_pylist() == [3]
 
 
-def test_the_sign_of_an_ordering_zero_is_not_changed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("other", [-0.0, None, float("nan")])
+def test_the_sign_of_an_ordering_zero_is_not_changed_nor_is_it_lost(tmp_path: Path, other: float | None) -> None:
     table = make_table(tmp_path / "t", schema=FLOATS)
     table.upsert(floats(-1.0, 1))
+    value = pa.array([other], pa.float64())
     with pytest.raises(UsageError, match="changed column 'ts'"):
-        table.upsert(floats(0.0, 2), merge=lambda _, new: new.set_column(2, FLOATS.field(2), pa.array([-0.0])))
+        table.upsert(floats(0.0, 2), merge=lambda _, new: new.set_column(2, FLOATS.field(2), value))
 
 
 @pytest.mark.parametrize("form", [pa.Table, pa.RecordBatch])

@@ -9,8 +9,9 @@ from lakeindex.files.key_columns import StoredColumns, read_record_keys
 from lakeindex.model import BaseFile
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage.memory import MemoryStorage
-from lakeindex.write.base_file import RECORD_KEY, encode_base_file
+from lakeindex.write.base_file import RECORD_KEY
 from lakeindex.write.types.avro_schema import META_COLUMNS
+from tests.base_files import encode_base_file
 
 SCHEMA = pa.schema([pa.field("id", pa.string(), nullable=False)])
 KEYS = [f"k{number:03d}" for number in range(100)]

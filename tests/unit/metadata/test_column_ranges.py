@@ -26,8 +26,8 @@ from lakeindex.metadata.column_ranges import (
     order_key,
 )
 from lakeindex.options.types import WriteConfig
-from lakeindex.write.base_file import encode_base_file
 from lakeindex.write.types.avro_schema import META_COLUMNS
+from tests.base_files import encode_base_file
 from tests.strategies import any_texts
 
 EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - of local timestamps, too

@@ -46,6 +46,14 @@ def test_assign_inserts_fills_a_file_that_is_rewritten_anyway_first():
     assert only.target.file_id == "rewritten"
 
 
+def test_assign_inserts_fills_the_smallest_first_of_one_size_the_first_by_its_id():
+    config = WriteConfig(max_file_bytes=100 * MIB, small_file_bytes=90 * MIB)
+    for sizes in ({"b": 20, "c": 10, "a": 10}, {"a": 10, "c": 10, "b": 20}):
+        candidates = [FillCandidate(small_file(name, size * MIB), is_rewritten=False) for name, size in sizes.items()]
+        result = assign_inserts({"p": [InsertPiece(0, 0, 250)]}, {"p": candidates}, MIB, config)
+        assert [(one.target.file_id, one.rows) for one in result] == [("a", 90), ("c", 90), ("b", 70)]
+
+
 def test_assign_inserts_spreads_new_groups_evenly():
     config = WriteConfig(max_file_bytes=100 * 1024, small_file_bytes=0)
     result = assign_inserts({"p": [InsertPiece(0, 0, 250)]}, {}, 1024, config)

@@ -37,8 +37,9 @@ def test_combine_and_sort_keeps_the_winner_of_each_key(
     rows: list[tuple[str, str, int]], is_global: bool, event_time: bool, *, is_large: bool
 ):
     with pytest.MonkeyPatch.context() as patch:
-        if is_large:  # keys are sorted partition by partition
+        if is_large:  # keys are sorted partition by partition, and more rows come than are looked at first
             patch.setattr(combining, "_ROWS_OF_A_PARTITION", 1)
+            patch.setattr(combining, "_SAMPLE_ROWS", 2)
         result = combine_and_sort(staged(rows), Combining(is_global, ("ts",) if event_time else ()))
     winners = {}
     for n, (partition, key, ts) in enumerate(rows):
@@ -89,6 +90,7 @@ def test_keys_of_one_length_are_sorted_like_all_others(
     ("keys", "is_told"),
     [
         (["a2", "a1"], True),
+        (["中", "abc"], True),  # bytes have no sign
         (["ord-000000000002", "ord-000000000001"], True),
         (["prefix-00000002-x", "prefix-00000001-x"], True),
         (["1-behind-the-word", "1-behind-the-wore"], True),  # a word begins where keys differ

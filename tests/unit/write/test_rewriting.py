@@ -22,7 +22,7 @@ from lakeindex.pipeline import STAGED_KEY
 from lakeindex.threads import having_cores
 from lakeindex.write import rewrite as rewriting
 from lakeindex.write import row_groups
-from lakeindex.write.base_file import EncodedFile, encode_base_file
+from lakeindex.write.base_file import EncodedFile
 from lakeindex.write.file_parts import ForeignSlice, OldSlice, WholeFile, open_slice
 from lakeindex.write.keys.key_generators import KeySpec, PartitionKind
 from lakeindex.write.merge_function import MergeFunction
@@ -30,6 +30,7 @@ from lakeindex.write.merge_rows import REPLACE, Changes, Merge, NewSlice, Update
 from lakeindex.write.rewrite import NewFile, fixed_columns, make_together
 from lakeindex.write.row_groups import Rewrite
 from lakeindex.write.types.avro_schema import META_COLUMNS
+from tests.base_files import encode_base_file
 from tests.strategies import examples
 from tests.unit.write.test_merging import OLD
 
@@ -192,7 +193,7 @@ def test_any_changes_three_times(data: st.DataObject):
         fates = [data.draw(st.sampled_from(["keep", "keep", "update", "delete"])) for _ in keys]
         fresh = data.draw(st.lists(st.text("xyz", min_size=1, max_size=2), unique=True, max_size=12))
         update = data.draw(st.permutations([i for i, f in enumerate(fates) if f == "update"]))
-        delete = [i for i, f in enumerate(fates) if f == "delete"]
+        delete = data.draw(st.permutations([i for i, f in enumerate(fates) if f == "delete"]))
         changes = change(keys, update, delete, [f"{key}{turn}" for key in fresh], turn)
         new = NewSlice("p", f"2026010{turn + 2}000000000", f"f_{turn}.parquet", turn)
         part = data.draw(st.sampled_from([3.0, 1.0, 0.6, 0.001]))

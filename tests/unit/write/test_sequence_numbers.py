@@ -34,5 +34,10 @@ def test_rows_in_any_order(picked: list[int], task: int) -> None:
     assert sequence_numbers(INSTANT, task, np.array(picked, np.int64)).to_pylist() == texts(task, picked)
 
 
+def test_rows_of_several_files_that_go_on_where_the_one_before_ended() -> None:
+    made = sequence_numbers(INSTANT, np.array([7, 7, 8, 8]), np.arange(4))
+    assert made.to_pylist() == texts(7, [0, 1]) + texts(8, [2, 3])
+
+
 def test_no_rows_are_no_texts() -> None:
     assert len(sequence_numbers(INSTANT, 1, np.zeros(0, np.int64))) == 0
