@@ -247,7 +247,7 @@ def _end_run(spec: RunSpec) -> tuple[str, ...]:
     enrol(store, spec.table_uri, mine)
     strike(store, spec.table_uri, (one for one in known if one.run_id == spec.run_id and one != mine))
     others = [one for one in known if one.run_id != spec.run_id]
-    surplus = len(others) + 1 - max(spec.config.keep_runs, 1)
+    surplus = len(others) + 1 - spec.config.keep_runs
     _drop_finished(store, spec.table_uri, others[: max(surplus, 0)])
     return () if note is None else (note,)
 

@@ -276,7 +276,8 @@ def test_a_bulk_insert_is_sorted_as_the_mode_says(
         overlaps += sum(low < high for (_, high), (low, _) in itertools.pairwise(ends))
         assert max(map(len, keys)) < 600
     assert (overlaps == 0) is (mode == "GLOBAL_SORT")
-    assert table.upsert(batch_of(rows)).updates == 4_001
+    again = table.upsert(batch_of([*rows, Row("new", "x", 1, "")]), options={"hoodie.bulkinsert.sort.mode": mode})
+    assert (again.updates, again.inserts, again.files_created) == (4_001, 1, 0), "the mode is that of bulk inserts"
     assert table.check().ok
 
 

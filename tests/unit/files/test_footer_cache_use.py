@@ -75,6 +75,19 @@ def test_first_look_up_after_a_commit_reads_no_footer(tmp_path: Path, alone: str
     assert summary.updates == 8
 
 
+def test_filters_that_are_too_full_are_counted_and_what_they_let_through_is_expected(tmp_path: Path):
+    """20 keys in a filter for 10: of six files each key is in one."""
+    full = {"hoodie.bloom.index.filter.type": "SIMPLE", "lakeindex.bloom.sizing": "FIXED"}
+    full |= {"hoodie.index.bloom.num_entries": "10", "hoodie.index.bloom.fpp": "0.1"}
+    table = make_table(tmp_path / "full")
+    table.upsert(batch_of([Row(f"k{n:05d}", "x", 1, "v") for n in range(6 * ROWS_A_FILE)]), options=SMALL | full)
+    counted, right = (stage(look_up(one), "bloom_check").counters for one in (table, table_of(tmp_path, 6)))
+    assert (counted["files"], counted["filters_saturated"]) == (6, 6)
+    assert 1 < counted["expected_false_positives"] < 30
+    assert (right["files"], right["filters_saturated"]) == (6, 0)
+    assert 0 <= right["expected_false_positives"] < 0.001
+
+
 def test_requests_of_a_look_up_do_not_grow_with_the_files(tmp_path: Path):
     requests = {}
     for files in (10, 100):

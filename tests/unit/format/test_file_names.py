@@ -51,6 +51,7 @@ def test_parse_undoes_the_marker(file: BaseFile, kind: MarkerKind) -> None:
     [
         ".85010fcf-4aee-4dab-8364-9fcad5082767-0_1-29-50_20261121020003056.parquet.crc",
         "85010fcf_1-29-50_20261121020003056.orc",
+        "85010fcf_1-29-50_20261121020003056.parquet.tmp",
         ".85010fcf_20261121020003056.log.1_1-0-1",
         "part-00000.snappy.parquet",
         "a_b_c_20261121020003056.parquet",
@@ -82,7 +83,8 @@ def test_markers_of_the_timeline_server() -> None:
     assert is_markers_file("MARKERS0")
     assert not is_markers_file("MARKERS.type")
     text = (
-        "us/a_1-0-1_20260101000000000.parquet.marker.CREATE\nb_2-0-2_20260101000000000.parquet.marker.MERGE\nus/torn_1"
+        "us/a_1-0-1_20260101000000000.parquet.marker.CREATE\r\n"
+        "b_2-0-2_20260101000000000.parquet.marker.MERGE\rus/torn_1"
     )
     assert parse_markers_file(text.encode()) == (
         Marker("us", "a_1-0-1_20260101000000000.parquet", MarkerKind.CREATE),

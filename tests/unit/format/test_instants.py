@@ -118,6 +118,7 @@ def test_the_next_instant_is_greater_and_never_before_the_clock(after: str | Non
 
 def test_a_clock_that_went_back_gives_the_millisecond_after() -> None:
     assert next_instant_time("20260131235959999", 0) == "20260201000000000"
+    assert next_instant_time("19700101000000000", 0) == "19700101000000001"  # the clock's own
     assert next_instant_time("20260131235959", 0) == "20260201000000000"
     assert next_instant_time("20269999999999999", 0) == "20270000000000000"
     with pytest.raises(TableCorruptError, match="no instant can follow"):
@@ -140,7 +141,9 @@ def test_points_in_time(text: str, time: str) -> None:
     assert parse_point_in_time(text) == time
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026", "202601312359591", "2026-13-01", "0001-01-01T00:00+14:00"])
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "2026", "20260131", "202601312359591", "2026-13-01", "0001-01-01T00:00+14:00"]
+)
 def test_points_in_time_that_are_none(text: str) -> None:
     with pytest.raises(OptionError, match="--since cannot be"):
         parse_point_in_time(text, "--since")

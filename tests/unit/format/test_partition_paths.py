@@ -38,9 +38,12 @@ def test_escape(value: str, text: str) -> None:
 @pytest.mark.parametrize("text", ["%", "%4", "%zz", "100%"])
 def test_a_percent_that_starts_no_escape_stays(text: str) -> None:
     assert unescape_partition_value(text) == text
+    assert unescape_partition_value(f"%2f{text}") == f"/{text}"  # digits in any case
 
 
-@pytest.mark.parametrize("path", ["", "us", "region=us/k2=1", "as ia", "a..b", "..a", "a.", "2013/01/01", "中"])
+@pytest.mark.parametrize(
+    "path", ["", "us", "region=us/k2=1", "as ia", "a..b", "..a", "a.", "2013/01/01", "中", "x" * MAX_LEVEL_BYTES]
+)
 def test_good_paths(path: str) -> None:
     assert partition_path_problem(path) is None
 

@@ -34,6 +34,7 @@ def test_any_bytes_parse_or_are_refused(data: bytes) -> None:
         ("a=1\nb:2\nc 3\nd\te", {"a": "1", "b": "2", "c": "3", "d": "e"}),
         ("a = 1 \n", {"a": "1 "}),
         ("  a=1", {"a": "1"}),
+        ("\fa\f=\f1", {"a": "1"}),
         ("# comment\n! other\n\n   # third\na=1", {"a": "1"}),
         ("a=one,\\\n   two", {"a": "one,two"}),
         ("a=1\\\\\nb=2", {"a": "1\\", "b": "2"}),

@@ -17,6 +17,7 @@ from lakeindex.parquet.pages import (
     open_pages,
     read_batches,
     read_column,
+    read_group_batches,
     read_groups,
 )
 from lakeindex.parquet.splice import ParquetParts, _row_group, footer_bytes, parts_of, splice
@@ -199,6 +200,9 @@ def test_reading_names_row_group_and_column() -> None:
         read_column(file, "s")
     with pytest.raises(OSError, match="CRC"):
         list(read_batches(file, 100))
+    assert sum(batch.num_rows for batch in read_group_batches(file, [0, 2], ["s"], 100)) == 600
+    with pytest.raises(DamagedPagesError, match=r"row group 1, column 's': .*CRC"):
+        list(read_group_batches(file, [0, 1], ["d", "s"], 100))
 
 
 def test_a_column_that_ends_early_is_damaged() -> None:
@@ -211,6 +215,8 @@ def test_a_column_that_ends_early_is_damaged() -> None:
         read_groups(file, [0], ["n"])
     with pytest.raises(DamagedPagesError):
         list(read_batches(file, 100))
+    with pytest.raises(DamagedPagesError, match=r"row group 0, column 'n'"):
+        list(read_group_batches(file, [0], ["n"], 100))
 
 
 def test_what_does_not_fit_into_memory_is_not_called_damaged() -> None:

@@ -13,7 +13,7 @@ import pytest
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import UsageError
 from lakeindex.model import Operation
-from lakeindex.run.run_folders import _drop_finished, begin_run, roster_of, strike
+from lakeindex.run.run_folders import Swept, _drop_finished, begin_run, roster_of, strike, sweep_runs
 from lakeindex.run.spec import RunSpec
 from lakeindex.storage.local import LocalStorage
 from lakeindex.storage.port import Listing, ObjectMeta
@@ -38,14 +38,15 @@ def age(folder: Path) -> None:
 
 
 def foreign(root: Path) -> dict[Path, bytes]:
-    """Folders that look like runs, and are none of this table's."""
+    """Folders that look like runs, and are none of this table's, which lies beside the root."""
+    mine = str(root.parent / "t")
     files = {
         root / "mine" / "summary.json": b'{"what": "my own"}',
         root / "mine" / "data.csv": b"1,2",
         root / "half" / "stage_input" / "part.parquet": b"rows",
-        root / "other" / "run.json": json.dumps({"format": 1, "run_id": "other", "table": "/of/another"}).encode(),
+        root / "other" / "run.json": json.dumps({"format": 1, "run_id": "other", "table": "later://another"}).encode(),
         root / "other" / "summary.json": b"{}",
-        root / "renamed" / "run.json": json.dumps({"format": 1, "run_id": "r", "table": str(root)}).encode(),
+        root / "renamed" / "run.json": json.dumps({"format": 1, "run_id": "r", "table": mine}).encode(),
         root / "renamed" / "summary.json": b"{}",
         root / "torn" / "run.json": b"",
         root / "torn" / "summary.json": b"{}",
@@ -65,14 +66,20 @@ def test_folders_that_are_no_runs_stay_whatever_is_in_them(tmp_path: Path):
     table = make_table(tmp_path / "t")
     runs = tmp_path / "t.lakeindex"
     files = foreign(runs)
-    ids = [upsert(table, number) for number in range(4)]
+    ids = [upsert(table, number) for number in range(3)]
+    (roster,) = (path for path in (runs / "_runs").iterdir() if path.is_dir())
+    (roster / "of-later~x.json").write_bytes(b"{}")
+    ids.append(upsert(table, 3))
     assert unchanged(files)
     assert not (runs / ids[0]).exists()
     assert (runs / ids[3] / "summary.json").exists()
     step = table.maintain(["runs"]).steps[0]
     assert unchanged(files)
     assert step.note is not None
-    assert all(name in step.note for name in ("mine", "half", "other", "renamed", "torn"))
+    assert step.note.startswith("5 folders are no run of this table")
+    assert step.note.endswith(": half, mine, other, renamed, torn")
+    (runs / "sixth").mkdir()
+    assert str(table.maintain(["runs"]).steps[0].note).endswith(": half, mine, other, renamed, sixth, ...")
 
 
 def test_a_first_run_says_what_it_left(tmp_path: Path):
@@ -163,9 +170,40 @@ def test_nothing_is_left_of_a_dropped_run_and_emptied_ones_go(tmp_path: Path):
     runs = tmp_path / "t.lakeindex"
     (runs / "emptied" / "stage_input" / "abc").mkdir(parents=True)
     (runs / "not-ours" / "photos").mkdir(parents=True)
+    (runs / "empty").mkdir()
     ids = [upsert(table, number) for number in range(3)]
-    table.maintain(["runs"])
-    assert {path.name for path in runs.iterdir()} == {"_runs", "not-ours", ids[-1]}
+    for keep in (1, 0):  # the newest stays
+        table.maintain(["runs"], options={"lakeindex.checkpoint.keep.runs": str(keep)})
+        assert {path.name for path in runs.iterdir()} == {"_runs", "not-ours", "empty", ids[-1]}
+
+
+def test_a_sweep_that_is_cut_short_anywhere_is_taken_up_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make_table(tmp_path / "t")
+    runs = [upsert(table, number, **{"lakeindex.checkpoint.keep.runs": "9"}) for number in range(2)]
+    root, delete = tmp_path / "t.lakeindex", LocalStorage.delete
+    files = [path for path in (root / runs[0]).rglob("*") if path.is_file()]
+    for number in range(len(files)):
+        shutil.copytree(root, tmp_path / f"{number}", symlinks=True)
+        left = [number]
+
+        def cut(store: LocalStorage, path: str, left: list[int] = left) -> None:
+            if not left[0]:
+                raise PermissionError(13, "Permission denied", path)
+            left[0] -= 1
+            delete(store, path)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(LocalStorage, "delete", cut)
+            with pytest.raises(PermissionError):
+                _sweep(table, tmp_path / f"{number}")
+        assert (tmp_path / f"{number}" / runs[0]).exists()
+        assert _sweep(table, tmp_path / f"{number}", days=40).dropped == 1
+        assert {path.name for path in (tmp_path / f"{number}").iterdir()} == {"_runs", runs[1]}
+
+
+def _sweep(table: LakeTable, root: Path, days: int = 0) -> Swept:
+    """So many days later."""
+    return sweep_runs(table.uri, str(root), keep=1, days=30, now_ms=int((time.time() + days * 86_400) * 1000))
 
 
 def test_emptied_folders_of_any_kind_of_run_go(tmp_path: Path):

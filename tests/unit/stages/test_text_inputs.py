@@ -94,6 +94,10 @@ NUMBERS: tuple[tuple[pa.DataType, str, Any], ...] = (
     (pa.map_(pa.string(), pa.int64()), '[["a", 1.0]]', [("a", 1)]),
     (pa.map_(pa.string(), pa.int64()), '{"a": "x"}', BAD),
     (pa.map_(pa.string(), pa.int64()), "[1]", BAD),
+    (pa.map_(pa.string(), pa.int64()), '[{"key": "a"}]', BAD),
+    (pa.map_(pa.string(), pa.int64()), '[{"key": "a", "value": 1, "x": 2}]', BAD),
+    (pa.map_(pa.string(), pa.int64()), '[["a", 1, 2]]', BAD),
+    (pa.map_(pa.string(), pa.int64()), "[[1, 1]]", BAD),
     (pa.map_(pa.string(), pa.date32()), '{"a": "2026-01-02"}', [("a", dt.date(2026, 1, 2))]),
     (pa.list_(pa.date32()), '["2026-01-02", null]', [dt.date(2026, 1, 2), None]),
     (pa.list_(pa.date32()), '["x"]', BAD),
@@ -363,6 +367,13 @@ def test_a_marked_row_is_deleted_whatever_text_says_so(tmp_path: Path) -> None:
         table.upsert(pa.table({"id": ["x", "y"], "v": ["", ""]}))
         (tmp_path / name).write_text(content)
         assert table.upsert(tmp_path / name).deletes == 1, name
+    (tmp_path / "d.csv").write_text("id,more,_hoodie_is_deleted\ny,2,1\nz,3,0\n")
+    done = table.upsert(
+        tmp_path / "d.csv",
+        options={"lakeindex.schema.mode": "add", "hoodie.write.set.null.for.missing.columns": "true"},
+    )
+    assert (done.deletes, done.inserts) == (1, 1)
+    assert table.schema.names == ["id", "v", "more"]
 
 
 def test_lines_end_inside_of_quotes(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_what_is_known_stops_nothing() -> None:
     known = (
         f"{LATER}.commit", f"{LATER}.inflight", f"{LATER}.commit.requested", f"{LATER}_{LATER}.commit",
         f"{LATER}.clustering.inflight", f"{LATER}.savepoint", f"{LATER}.restore.inflight", f"{LATER}.schemacommit",
-        f"{LATER}.indexing.requested", f"{LATER}.logcompaction", "20260101000000.clean", "hoodie.properties", "archived",
+        f"{LATER}.indexing.requested", f"{LATER}.logcompaction", f"{LATER}.compaction.requested", "20260101000000.clean", "hoodie.properties", "archived",
         f"{LATER}.commit.crc", f"{LATER}.commit.requested.tmp", f".{LATER}.commit.abort", "metadata", "2026.txt",
         f"{LATER}_{LATER}.commit.0b3f9a52-5b0e-4b6f-9d3f-0a1b2c3d4e5f",
     )  # fmt: skip

@@ -244,6 +244,27 @@ def test_columns_that_stay_are_copied_whatever_changes_in_a_file_that_is_made_be
     assert together[0].encoded.chunks_copied > together[1].encoded.chunks_copied
 
 
+@pytest.mark.parametrize("update", [[0, 2], []])
+def test_rows_of_files_that_are_made_together_stay_those_of_their_own_file(update: list[int]) -> None:
+    """Small files get new rows, so that each is one row group, which is made with those of the others."""
+    files, wanted = [], []
+    for number in range(2):
+        keys = [f"{number}{n}" for n in range(3)]
+        rows, changes = old_rows(keys), change(keys, update, [], ["z"])
+        notes = pa.array([f"note of {key}" for key in keys])
+        rows = rows.set_column(rows.column_names.index("note"), "note", notes)
+        nulls = pa.nulls(len(update), pa.string())
+        updates = changes.updates.slice(0, len(update))
+        updates = updates.set_column(updates.column_names.index("note"), "note", nulls)
+        new = NewSlice(f"p{number}", NEW.instant, f"f{number}.parquet", number)
+        rewrite = dataclasses.replace(REWRITE, new=new, rule=UpdateRule(filled=frozenset({"note"})))
+        files.append(NewFile(opened(rows), dataclasses.replace(changes, updates=updates), rewrite))
+        wanted.append({**dict(zip(keys, notes.to_pylist(), strict=True)), "z": column(staged(["z"], 2), "note")[0]})
+    make_together(files)
+    found = [read(b"".join(new)) for new in files]
+    assert [dict(zip(column(one, "id"), column(one, "note"), strict=True)) for one in found] == wanted
+
+
 def test_row_groups_are_made_by_all_cores_that_are_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many rows by each; by one core all that there is room for."""
     changes, asked, real = change(KEYS, list(range(40)), [], []), [], row_groups.decode_together

@@ -166,7 +166,7 @@ def _text_of_number(value: Number, kind: pa.DataType) -> str | None:
         if pa.types.is_timestamp(kind):
             micros = Decimal(value) * 1000
             stamp = np.datetime64(int(micros), "us")
-            return str(stamp) + ("Z" if kind.tz else "") if micros == int(micros) else None
+            return str(stamp) if micros == int(micros) else None
         if pa.types.is_date(kind):
             days = Decimal(value)
             return str(np.datetime64(int(days), "D")) if days == int(days) else None
