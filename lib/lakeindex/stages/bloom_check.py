@@ -30,9 +30,11 @@ from lakeindex.tasks.stores import storage_at
 _NOT_CACHED = (IN_FOOTER, IN_METADATA, RANGE_IN_METADATA)
 _TOLD = (IN_METADATA, RANGE_IN_METADATA)
 _FILTER_COST = 20_000.0
+"""Loading a filter costs about as much as probing this many keys."""
 _FILTER_BYTES = 5
 """Of a filter's text, a key."""
-"""Loading a filter costs about as much as probing this many keys."""
+_LEAST = 1e-6
+"""Chance that a filter holds a key back: of one that has no clear bit it holds none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +198,7 @@ def probe_filters(task: ProbeTask) -> ProbeResult:
         if bloom is not None:
             chance = expected_fpp(bloom)
             saturated += chance > 0.01
-            expected += chance * (probe.pairs - kept)
+            expected += (probe.pairs - kept) * chance / max(1 - chance, _LEAST)  # for those that it holds back
     schema = arrow_schema(CANDIDATES)
     columns = columns_of(rows, len(schema))
     table = pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)

@@ -51,6 +51,14 @@ def test_old_filter_plus_added_keys_is_carried_over(filter_type: FilterType) -> 
     assert marks.footer_with_added(again, numbered(220, 221), config) is None
 
 
+def test_the_range_grows_in_javas_order() -> None:
+    ends = ("\U0001f600", "\uff5e")
+    for stored, added in (ends, ends[::-1]):
+        new = marks.footer_with_added(marks.footer_of_keys(pa.array([stored] * 8), CONFIG), pa.array([added]), CONFIG)
+        assert new is not None
+        assert (new[marks.MIN_KEY], new[marks.MAX_KEY]) == ends
+
+
 def test_nothing_added_keeps_the_footer() -> None:
     old = marks.footer_of_keys(numbered(0, 10), CONFIG)
     assert marks.footer_with_added(old, numbered(0, 0), CONFIG) == old

@@ -247,20 +247,23 @@ def test_as_many_tries_are_lost_as_the_option_says():
         assert not world.timeline().pending
 
 
-def test_a_stage_that_is_told_as_done_outlives_a_power_loss():
-    """A job of its own goes on from it: its tables and what says that they are whole, synced when it is told."""
+def test_a_stage_that_is_told_as_done_outlives_a_power_loss(monkeypatch: pytest.MonkeyPatch):
+    """A job of its own goes on from it: its tables and then what says that they are whole, synced when it is told."""
     world, _ = started()
     runs = f"memory://{world.name}-stages"
     storage_at(runs).write("in.parquet", _parquet(batch_of(OURS)))
     options = tuple(sorted(SMALL.items()))
     spec = RunSpec(f"memory://{world.name}", runs, "ours", "ours", Operation.UPSERT, (f"{runs}/in.parquet",), options)
     store = MemoryStorage.named(f"{world.name}-stages")
+    synced, sync = list[str](), MemoryStorage.sync
+    monkeypatch.setattr(MemoryStorage, "sync", lambda self, paths: synced.extend(paths) or sync(self, paths))
     for stage in (Stage.STAGE_INPUT, Stage.INDEX_LOOKUP, Stage.BLOOM_CHECK, Stage.VERIFY_KEYS):
         before = store.snapshot()
         run_stage(stage, spec, LocalRunner(1))
         made = {path for path in store.snapshot() if path not in before and path.endswith((".parquet", ".arrow"))}
         assert made <= store.synced
         assert f"ours/{stage}.json" in store.synced
+        assert synced[-1] == f"ours/{stage}.json"
 
 
 def test_partitions_are_not_deleted_while_they_are_clustered():

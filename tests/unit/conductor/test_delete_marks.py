@@ -15,11 +15,12 @@ import lakeindex
 from lakeindex.api.table import LakeTable
 from lakeindex.conductor.open_for_write import open_for_write
 from lakeindex.errors import LakeIndexError, SchemaMismatchError, UsageError
-from lakeindex.model import Operation
+from lakeindex.model import MergeMode, Operation
 from lakeindex.run.spec import RunSpec
 from lakeindex.stages.stage_input import addressed
 from lakeindex.stages.stage_input.stage import stage_input
 from lakeindex.tasks.local_runner import LocalRunner
+from lakeindex.write.merge_function import MergeFunction
 from tests.builders import make_table
 from tests.vectors_support import VECTORS, unpack
 
@@ -160,16 +161,29 @@ def test_a_mark_that_cannot_be_compared_as_hudi_does_is_refused_by_name(tmp_path
         assert caught.value.culprit == name
 
 
-def test_a_batch_that_was_staged_under_another_mark_is_staged_anew(tmp_path: Path) -> None:
+def test_a_batch_that_was_staged_under_another_mark_or_for_something_else_is_staged_anew(tmp_path: Path) -> None:
     table_of("dms_v9", tmp_path)
     batch = tmp_path / "batch.parquet"
     pq.write_table(row("a", "D"), batch)
     uri, runs = str(tmp_path / "dms_v9"), str(tmp_path / "runs")
-    spec, runner = RunSpec(uri, runs, "one", "one", Operation.UPSERT, (str(batch),)), LocalRunner(1)
+    spec = RunSpec(uri, runs, "one", "one", Operation.UPSERT, (str(batch),), max_quarantined=1)
     facts = open_for_write(uri, spec.config).facts
     assert facts.delete_mark == ("Op", "D")
-    bases = [stage_input(spec, one, runner).basis for one in (replace(facts, delete_mark=("Op", "X")), facts, facts)]
-    assert bases[0] != bases[1] == bases[2]
+
+    def basis(spec: RunSpec = spec, **other: Any) -> str:
+        return stage_input(spec, replace(facts, **other), LocalRunner(1)).basis
+
+    others = [
+        basis(delete_mark=("Op", "X")),
+        basis(keys=replace(facts.keys, hive_style=not facts.keys.hive_style)),
+        basis(ordering_fields=facts.keys.record_key_fields, merge_mode=MergeMode.EVENT_TIME_ORDERING),
+        basis(replace(spec, operation=Operation.INSERT)),
+        basis(replace(spec, merge=MergeFunction.of(lambda _, new: new))),
+        basis(replace(spec, options=(("hoodie.write.set.null.for.missing.columns", "true"),))),
+        basis(),
+    ]
+    assert len(set(others)) == len(others)
+    assert basis() == others[-1]
 
 
 @pytest.mark.parametrize("kind", [pa.null(), pa.bool_()])

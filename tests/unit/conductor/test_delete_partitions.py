@@ -69,10 +69,12 @@ def test_the_rows_are_gone_and_the_commit_is_as_hudis(tmp_path: Path, version: s
 
 def test_truncate_takes_every_row(tmp_path: Path) -> None:
     table, _ = made(tmp_path)
+    assert not table.truncate(dry_run=True).noop
     done = table.truncate()
     assert (done.files_replaced, done.rows_replaced) == (3, 12)
     assert content_of(table) == set()
     assert table.read(meta=True).num_rows == 0
+    assert table.truncate(dry_run=True).noop
     assert table.truncate().noop
     assert table.upsert(batch_of(FIRST)).inserts == 12
     assert table.check().ok
@@ -105,6 +107,7 @@ def test_a_batch_id_is_committed_once(tmp_path: Path) -> None:
     assert table.delete_partitions(["x", "x"], batch_id="drop x").noop, "named twice, it is the same"
     with pytest.raises(BatchIdReusedError):
         table.delete_partitions(["y"], batch_id="drop x")
+    assert table.delete_partitions(["y"], batch_id="drop x", force=True, dry_run=True).files_replaced == 1
     with pytest.raises(BatchIdReusedError):
         table.delete_partitions(["x"], batch_id="first")
 

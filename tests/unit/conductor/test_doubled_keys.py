@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.errors import InvariantError, OptionError
+from lakeindex.errors import InvariantError, OptionError, QuarantineExceededError
 from lakeindex.run.summary import RunSummary
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
@@ -188,6 +189,19 @@ def test_conditions_are_asked_of_each_copy_and_counted_once_a_row(tmp_path: Path
     gone = table.upsert(batch_of([Row("a", "x", 9, "")]), delete_if="old.v = '5'", update_if="FALSE")
     assert (gone.deletes, gone.copies, gone.ignored, gone.unmet) == (1, 0, 0, 0)
     assert stored(table) == [one for one in before if one != ("x", "a", 5)]
+
+
+def test_an_insert_counts_and_sets_aside_a_row_once_however_often_its_key_is_stored(tmp_path: Path):
+    table = doubled(tmp_path / "t", "BLOOM", within=False)
+    before, rows = stored(table), [Row("a", "x", 9, "again"), Row("new", "x", 1, "1")]
+    left = table.insert(batch_of(rows[:1]), "ignore")
+    assert (left.rows_in, left.ignored, left.quarantined) == (1, 1, 0)
+    with pytest.raises(QuarantineExceededError, match="1 rows have keys that are stored already") as refused:
+        table.insert(batch_of(rows))
+    assert pq.read_table(str(refused.value.culprit).removeprefix("file://"))["v"].to_pylist() == ["again"]
+    done = table.insert(batch_of(rows), max_quarantined=1)
+    assert (done.rows_in, done.inserts, done.quarantined) == (2, 1, 1)
+    assert stored(table) == sorted([*before, ("x", "new", 1)])
 
 
 @pytest.mark.parametrize(("index", "within"), kinds())

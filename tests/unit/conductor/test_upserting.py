@@ -16,6 +16,7 @@ from lakeindex.commit.write_session import WriteSession
 from lakeindex.errors import OptionError, TableCorruptError
 from lakeindex.files.footer_cache import CACHE_FOLDER
 from lakeindex.format.partitions import parse_partition_metadata
+from lakeindex.options.types import Codec
 from tests.builders import Oracle, Row, as_hudis, batch_of, content_of, counts_of, make_table, rows_of
 from tests.meanwhile import Meanwhile, MemoryTable
 from tests.strategies import examples
@@ -84,6 +85,15 @@ def test_event_time_any_split_of_a_batch_gives_the_same_rows(rows: list[Row], da
                 table.upsert(batch_of(piece))
             results.append(content_of(table))
     assert results[0] == results[1]
+
+
+def test_every_column_of_a_file_is_packed_as_the_option_says(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    for codec in Codec:
+        table.upsert(batch_of([Row("a", codec, 1, "v")]), options={"hoodie.parquet.compression.codec": codec.value})
+        (path,) = (tmp_path / "t" / codec).glob("*.parquet")
+        group = pq.read_metadata(path).row_group(0)
+        assert {group.column(n).compression.lower() for n in range(group.num_columns)} == {codec}
 
 
 def test_upsert_twice_equals_once(tmp_path: Path):

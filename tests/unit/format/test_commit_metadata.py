@@ -14,6 +14,7 @@ from lakeindex.format.commit_metadata import (
     Json,
     PlannedUpdate,
     WriteStat,
+    cure_of_damage,
     format_commit_metadata,
     inflight_plan,
     metadata_to_json,
@@ -149,6 +150,14 @@ def test_damage_is_named(data: bytes) -> None:
         parse_commit_metadata(data, ".hoodie/1.commit")
     assert caught.value.culprit == ".hoodie/1.commit"
     assert ".hoodie/1.commit" in str(caught.value)
+
+
+def test_only_a_completed_commit_can_be_rolled_back_for_its_damage() -> None:
+    time, folder = "20260101000000000", ".hoodie/timeline/"
+    for name in (f"{time}.commit", f"{folder}{time}_{time}.commit"):
+        assert cure_of_damage(name).endswith(f"or roll the commit back: `lakeindex rollback TABLE {time}`")
+    for name in (f"{time}.inflight", f"{time}.replacecommit", f"{folder}{time}_{time}.clean", "other"):
+        assert "rollback" not in cure_of_damage(name)
 
 
 @given(st.binary(max_size=40))

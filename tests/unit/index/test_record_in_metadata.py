@@ -83,6 +83,7 @@ def test_status_names_the_one_in_force_before_with_and_after(tmp_path: Path, kin
     batch = rows(100, 5, 3) + rows(12, 2, 3)
     summary = table.upsert(batch_of(batch))
     assert oracle.apply(batch)["inserts"] == summary.inserts == 2
+    assert next(one for one in summary.stages if one.name == "index_lookup").counters["keys_asked_of_metadata"] == 0
     assert content_of(table) == oracle.content()
     assert table.index_status().files_behind == 0
     assert table.index_verify().ok

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from lakeindex.pipeline import Stage
-from lakeindex.run.checkpoints import CheckpointError, Manifest, RunFolder
+from lakeindex.run.checkpoints import CheckpointError, Manifest, RunFolder, finished_stages
 from lakeindex.storage.memory import MemoryStorage
 
 ROWS = pa.table({"n": list(range(100))})
@@ -50,3 +50,15 @@ def test_a_manifest_of_another_stage_or_run_is_told(run: str, stage: Stage):
     store.write(folder.manifest_path(Stage.MERGE_WRITE), store.read(f"{run}/{stage}.json"))
     with pytest.raises(CheckpointError, match=f"belongs to stage '{stage}' of run '{run}'"):
         folder.read_manifest(Stage.MERGE_WRITE)
+
+
+def test_what_a_stage_has_cost_is_told_beside_another_whose_manifest_is_damaged() -> None:
+    """Of a run that failed; what the last stage leaves before it is over says nothing of costs."""
+    store = MemoryStorage()
+    folder, costs = RunFolder(store, "run"), {"seconds": 1.5, "bytes_read": 1, "requests": 1, "of a later release": 2}
+    for stage in Stage:
+        folder.write_manifest(Manifest(stage, "run", "b", costs={} if stage is Stage.MERGE_WRITE else costs))
+    store.write(folder.manifest_path(Stage.INDEX_LOOKUP), b"{")
+    told = finished_stages(folder)
+    assert [one.name for one in told] == [Stage.STAGE_INPUT, Stage.BLOOM_CHECK, Stage.VERIFY_KEYS]
+    assert {one.seconds for one in told} == {1.5}

@@ -13,7 +13,15 @@ import pytest
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import UsageError
 from lakeindex.model import Operation
-from lakeindex.run.run_folders import Swept, _drop_finished, begin_run, roster_of, strike, sweep_runs
+from lakeindex.run.run_folders import (
+    Swept,
+    _drop_finished,
+    begin_run,
+    roster_of,
+    strike,
+    sweep_runs,
+    table_name_for_runs,
+)
 from lakeindex.run.spec import RunSpec
 from lakeindex.storage.local import LocalStorage
 from lakeindex.storage.port import Listing, ObjectMeta
@@ -156,6 +164,10 @@ def test_a_table_by_another_path_is_the_same_table(tmp_path: Path, way: str):
     assert step.note is None
     assert {path.name for path in root.iterdir()} - {"_runs"} == {"shared"}
     assert len(ids) == 3
+
+
+def test_a_table_on_s3_is_the_same_table_by_both_of_its_names() -> None:
+    assert table_name_for_runs("s3a://bucket/t/") == table_name_for_runs("s3://bucket/t") == "s3://bucket/t"
 
 
 def test_two_tables_do_not_share_a_run(tmp_path: Path):

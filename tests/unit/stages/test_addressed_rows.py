@@ -261,6 +261,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "other rows": lambda path: batch_at(path, "wrong", rows=50),
     "no Parquet file": lambda path: path.write_bytes(path.read_bytes()[:-9]),
     "gone": lambda path: path.unlink(),
+    "longer": lambda path: path.write_bytes(path.read_bytes() + b"x"),
 }
 
 

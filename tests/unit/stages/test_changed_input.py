@@ -142,6 +142,23 @@ def test_a_file_that_is_replaced_is_not_committed_as_the_one_before(
     assert table.upsert(str(batch), batch_id="one").noop
 
 
+def test_an_arrow_file_that_is_replaced_is_not_committed_as_the_one_before(
+    tmp_path: Path, table: lakeindex.LakeTable
+) -> None:
+    """It is the library's own only below the run folders."""
+    path = tmp_path / "b.arrow"
+
+    def write_arrow(value: str) -> None:
+        with pa.ipc.new_file(path, batch_of(rows(value)).schema) as file:
+            file.write_table(batch_of(rows(value)))
+
+    write_arrow("A")
+    settle(path)
+    with pytest.raises(InputError, match=CHANGED):
+        table.upsert(str(path), runner=Meanwhile(READING, lambda: write_arrow("B"), is_late=True))
+    assert rows_of(table) == []
+
+
 def test_an_object_among_the_run_folders_that_is_replaced_is_found_out(
     tmp_path: Path, table: lakeindex.LakeTable, batch: Path
 ) -> None:

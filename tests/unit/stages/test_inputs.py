@@ -73,10 +73,13 @@ def test_upsert_of_several_files_in_several_buckets(tmp_path: Path, monkeypatch:
 
 
 def test_find_inputs_takes_folders_files_and_patterns(tmp_path: Path):
-    for name in ("a.parquet", "b.csv", "c.parquet"):
+    for name in ("a.parquet", "b.csv", "c.parquet", "C.PARQUET", "D.CSV.GZ"):
         (tmp_path / name).touch()
-    found = [f.path for f in inputs.find_inputs((f"{tmp_path}/*.parquet", f"{tmp_path}/b.csv"), InputFormat.AUTO)]
-    assert found == ["a.parquet", "c.parquet", "b.csv"]
+    asked = (f"{tmp_path}/*.parquet", f"{tmp_path}/b.csv", f"{tmp_path}/D.*", f"{tmp_path}/C.*")
+    found = inputs.find_inputs(asked, InputFormat.AUTO)
+    assert [f.path for f in found] == ["a.parquet", "c.parquet", "b.csv", "D.CSV.GZ", "C.PARQUET"]
+    kinds = [str(inputs.format_of(f, InputFormat.AUTO)) for f in found]
+    assert kinds == ["parquet", "parquet", "csv", "csv", "parquet"]
 
 
 def test_a_folder_is_listed_once_however_many_of_its_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -215,8 +215,9 @@ def test_bad_values_go_into_quarantine_and_are_named(tmp_path: Path, suffix: str
     assert kept["_li_row"].to_pylist() == [1, 2, 3]
     assert kept["id"].to_pylist()[:2] == ["b", "c"]
     assert table.history() == ()
-    done = table.upsert(path, max_quarantined=3)
+    done = table.upsert(path, max_quarantined=3, options={"lakeindex.schema.mode": "add"})
     assert (done.rows_in, done.quarantined, done.inserts) == (5, 3, 2)
+    assert table.schema.names == ["id", "n", "d"]
     assert table.delete(path, max_quarantined=1).deletes == 2, "what other columns hold does not matter to a delete"
 
 
@@ -347,7 +348,7 @@ def test_fields_that_the_table_lacks_have_the_same_types_either_way(tmp_path: Pa
     path = tmp_path / "b.jsonl"
     types = []
     for number in ("1", "1.0"):
-        path.write_text(f'{{"n8": {number}, {new}}}\n')
+        path.write_text(f'{{"n8": {number}, {new}}}\n', encoding="utf-8-sig")
         types.append(pieces_of(path, pa.schema([("n8", pa.int32())]))[0].schema)
     assert types[0] == types[1]
     table = table_of(tmp_path / "t", [("o", pa.struct([("x", pa.int64())])), ("d", pa.date32())])

@@ -3,6 +3,7 @@
 import itertools
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from lakeindex.pipeline import OP_DELETE, OP_UPSERT, STAGED_KEY, STAGED_OP, STAGED_PARTITION
 from lakeindex.write import combine as combining
 from lakeindex.write.combine import ARRIVAL, Combining, combine, combine_and_sort
+from lakeindex.write.merge_function import MergeFunction
 from lakeindex.write.merge_rows import UpdateRule
 
 ROWS = st.lists(
@@ -145,6 +147,19 @@ def test_nulls_are_filled_from_the_rows_before_back_to_a_delete(
         expected[key] = (time, is_delete, x, m)
     found = [tuple(row[name] for name in (STAGED_KEY, "ts", STAGED_OP, "x", "l")) for row in got.rows.to_pylist()]
     assert found == [(k, t, int(d), x, None if m is None else [m]) for k, (t, d, x, m) in sorted(expected.items())]
+
+
+def test_what_a_function_makes_of_rows_one_by_one_lies_in_the_order_of_their_keys():
+    keys = ["c", "c", "c", "m", "k", "k"]
+    rows = staged([("p", key, n) for n, key in enumerate(keys)])
+    rows = rows.append_column(STAGED_OP, pa.array([OP_UPSERT] * len(keys), pa.int8()))
+
+    def added(old: pa.Table, new: pa.Table) -> pa.Table:
+        return new.set_column(new.column_names.index("n"), "n", pc.add(old["n"], new["n"]))
+
+    rule = UpdateRule(function=MergeFunction("added", added))
+    got = combine_and_sort(rows, Combining(is_global=False, ordering_fields=("ts",), rule=rule))
+    assert [(row[STAGED_KEY], row["n"]) for row in got.rows.to_pylist()] == [("c", 3), ("k", 9), ("m", 3)]
 
 
 @given(ROWS, st.lists(st.booleans(), min_size=30, max_size=30), st.booleans(), st.booleans())

@@ -359,7 +359,7 @@ def csv_columns(file: InputFile, schema: pa.Schema, form: CsvFormat) -> pa.Schem
     options.quoted_strings_can_be_null = False
     block = pa.csv.ReadOptions(block_size=_CSV_BLOCK, column_names=_names(file, schema, form))
     with pa.csv.open_csv(_unpacked(file), block, _parsing(form, _Ragged.leave), options) as reader:
-        known = {field.name: field.type for field in [*schema, pa.field(DELETE_MARK, pa.bool_())]}
+        known = {field.name: field.type for field in schema}
         return pa.schema([field.with_type(known.get(field.name, field.type)) for field in reader.schema])
 
 
