@@ -28,7 +28,6 @@ NO_BASE_FILES = {
 }
 JUST_MADE_OR_A_FOOTER = {
     "write/file_parts.py",  # read_metadata of a file that was just encoded
-    "write/base_file.py",
     "metadata/content_records.py",  # footers, for statistics and filters
     "files/footers.py",  # footer bytes, compared with their checksum before
 }
