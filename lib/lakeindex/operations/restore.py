@@ -185,7 +185,7 @@ def restore(
     Args:
         to: a completed write, savepointed or not, or an ISO time: what was committed by then stays.
         before: or the oldest one that goes, too: a rollback of several; or a time from which on all goes.
-        force: consider every pending instant of another writer dead.
+        force: consider every pending instant of another writer dead; a dry run shows what would go then.
         shown: what somebody was told before, and has agreed to: no other commit may go.
 
     Raises:
@@ -256,7 +256,7 @@ def _restore(
 ) -> RestoreSummary:
     settled: tuple[str, ...] = ()
     try:
-        going = plan_restore(table, to)
+        going = plan_restore(table, to, force=force and dry_run)
     except PendingInstantError:
         if dry_run:
             raise

@@ -171,6 +171,9 @@ def test_what_options_change_in_the_entry(tmp_path: Path):
     assert [one.name for one in wanted(omit_metadata_fields="true").columns] == ["id", "ts", "hour"]
     named = wanted(database="Shop", table="Orders", table_properties="a=b\nc = d=e")
     assert (named.database, named.name, named.parameters["a"], named.parameters["c"]) == ("shop", "orders", "b", "d=e")
+    for wrong in ("a", "a=b\nc", "=b", " = b"):
+        with pytest.raises(OptionError, match="table_properties"):
+            wanted(table_properties=wrong)
     assert wanted(CatalogKind.GLUE).parameters["hudi.metadata-listing-enabled"] == "FALSE"
     assert "hudi.metadata-listing-enabled" not in plain.parameters
 

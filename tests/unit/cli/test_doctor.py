@@ -26,7 +26,7 @@ from lakeindex.cli.doctor import (
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.port import ObjectMeta
 from tests.cli_support import lakeindex, validate
-from tests.unit.cli.tables import contents, new_table, table_with
+from tests.unit.cli.tables import batch, contents, new_table, row, table_with, upserted
 from tests.unit.runners.test_java import fake_java
 
 
@@ -77,6 +77,17 @@ def test_a_table_that_is_refused_ends_as_a_run_would(tmp_path: Path):
     assert shown.exit_code == 4
     assert "MERGE_ON_READ" in shown.stdout
     assert "1 fail" in shown.stdout
+
+
+def test_a_table_that_can_be_read_and_not_written_to_is_told(tmp_path: Path):
+    table = new_table(tmp_path)
+    assert upserted(lakeindex("upsert", table, batch(tmp_path / "b.parquet", [row(1)]), "--json"))
+    history = table / ".hoodie" / ".schema"
+    history.mkdir()
+    (history / "20260101000000000.schemacommit").write_bytes(b"{}")
+    refused = lakeindex("upsert", table, batch(tmp_path / "b.parquet", [row(1)]), "--json")
+    answer = lakeindex("doctor", table, "--json")
+    assert (answer.exit_code, answer.json["error"]["culprit"]) == (refused.exit_code, "table")
 
 
 def test_a_place_that_cannot_be_reached():

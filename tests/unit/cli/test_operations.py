@@ -145,6 +145,10 @@ def test_some_columns_of_some_rows_by_options_of_the_command(table: LakeTable, t
     kept = lakeindex("upsert", table.uri, tmp_path / "part.parquet", "--partial", "--nulls", "keep", "--json")
     assert kept.json["updates"] == 2
     assert rows_of(table) == {**{f"k{n}": "1" for n in range(10)}, "n": None}
+    wrong = lakeindex(
+        "upsert", table.uri, tmp_path / "part.parquet", "--partial", "--insert-if", "new.v = '1'", "--json"
+    )
+    assert (wrong.exit_code, wrong.json["error"]["class"]) == (2, "UsageError"), "the batch has no such column"
     conditions = ("--update-if", "new.ts > old.ts + 1", "--insert-if", "new.id != 'm'", "--delete-if", "old.id = 'k0'")
     answer = run(table, "upsert", [Row("k0", "x", 3, "3"), Row("k1", "y", 3, "3"), Row("m", "x", 3, "3")], *conditions)
     assert (answer.json["deletes"], answer.json["updates"], answer.json["unmet"]) == (1, 0, 2)

@@ -625,13 +625,26 @@ def test_what_a_dead_writer_left_is_not_in_the_way(left: str) -> None:
     assert not world.timeline().pending
 
 
-def test_what_was_rolled_back_of_other_writers_is_noted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_what_was_rolled_back_of_other_writers_is_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_hand: bool
+) -> None:
     table = make_table(tmp_path / "t")
     first = table.upsert(batch_of([Row("a", "x", 1, "1")])).instant
     table.upsert(batch_of([Row("a", "x", 2, "2")]))
     theirs = next_instant_time(Table.at(table.uri).load_timeline().max_time, 0)
     for state in ("requested", "inflight"):
         (tmp_path / f"t/.hoodie/{theirs}.replacecommit.{state}").write_bytes(b"")
-    (note,) = table.restore(first, force=True).notes
+    if by_hand:
+        monkeypatch.setattr("lakeindex.cli.commands.restore.is_terminal", lambda **_: True)
+        monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
+        words = ["restore", table.uri, "--to", str(first), "--json"]
+        refused = CliRunner().invoke(main, words, input="y\n")
+        assert (refused.exit_code, json.loads(refused.stdout)["error"]["culprit"]) == (5, theirs), refused.output
+        done = CliRunner().invoke(main, [*words, "--force"], input="y\n")
+        assert done.exit_code == 0, done.output
+        (note,) = json.loads(done.stdout)["notes"]
+    else:
+        (note,) = table.restore(first, force=True).notes
     assert note.startswith(f"instant {theirs} (replacecommit) of another writer was rolled back")
     assert [row["v"] for row in table.read(meta=False).to_pylist()] == ["1"]

@@ -69,6 +69,12 @@ def test_what_has_too_many_digits_is_refused_when_it_is_read(condition: str):
         predicate_of(condition, WIDE)
 
 
+@pytest.mark.parametrize("condition", ["i + 'x' > 1", "-'x' < i", "i * true > 1", "i + (i IN (1)) > 1", "i - NULL > 1"])
+def test_what_is_no_number_is_not_calculated_with(condition: str):
+    with pytest.raises(UsageError, match=r"it is no (number|value)"):
+        predicate_of(condition, WIDE)
+
+
 def test_the_types_of_sums_are_sparks():
     """As ``DecimalPrecision`` of Spark has them; whole numbers are decimals of all their digits."""
     d, wrong = pa.decimal128, []

@@ -154,6 +154,26 @@ def test_the_newest_run_of_a_root_and_no_run(tmp_path: Path):
     assert find_report(str(table)).run.run_id == run.run_id
     with pytest.raises(UsageError, match="neither a table nor the folder of a finished run"):
         find_report(str(tmp_path / "nothing"))
+    (Path(default_checkpoints(str(table))) / "begun" / "stage_input").mkdir(parents=True)
+    (Path(default_checkpoints(str(table))) / "begun" / "stage_input" / "rows.parquet").write_bytes(b"")
+    with pytest.raises(UsageError, match="neither a table nor the folder of a finished run"):
+        find_report(default_checkpoints(str(table)) + "/begun")
+
+
+def test_figures_that_one_run_has_not_are_compared_with_nothing():
+    shared = made(stages=(stage("index_lookup", pairs_in=10, pairs_out=5),), amplification=2.0)
+    found = {figure.name: (figure.first, figure.second) for figure in compare(made(), shared).figures}
+    assert found["pairs kept"] == (None, 0.5)
+    assert found["bytes written for a byte of the batch"] == (None, 2.0)
+
+
+def test_a_run_that_staged_nothing_has_no_amplification(tmp_path: Path):
+    """A change of partitions has no batch, and its rewrites are of nothing that was handed in."""
+    table = new_table(tmp_path)
+    upserted(table, rows(0, 5, 1))
+    done = lakeindex.open_table(str(table)).delete_partitions(["eu"])
+    report = find_report(str(run_folder(table, done)))
+    assert (report.bytes_staged, report.amplification) == (0, None)
 
 
 def test_the_newest_run_of_a_table_among_those_of_others(tmp_path: Path):

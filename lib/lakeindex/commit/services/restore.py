@@ -103,8 +103,11 @@ def restore_table(
         return going, replace(done, notes=tuple(context.notes))
 
 
-def plan_restore(table: Table, to: str) -> Going:
+def plan_restore(table: Table, to: str, *, force: bool = False) -> Going:
     """What a restore would change now; nothing is changed.
+
+    Args:
+        force: as if writers of pending instants were dead, and what they left was settled.
 
     Raises:
         UsageError: there is no such completed write on the timeline.
@@ -117,7 +120,7 @@ def plan_restore(table: Table, to: str) -> Going:
         archived = "was archived" if to in timeline.archived.writes else "is not a completed write of the timeline"
         raise UsageError(f"the table cannot be restored to {to}: it {archived}", culprit=to, hint=_HISTORY)
     writes = later_writes(timeline, target)
-    _check_kept(table, timeline, target, writes)
+    _check_kept(table, timeline, target, writes, force=force)
     times = {one.time for one in writes}
     now, then = snapshot(table.storage, timeline), state_before(table, timeline, times)
     _check_files(table, timeline, target, writes, then)
@@ -195,7 +198,7 @@ def by_end(one: Instant) -> tuple[str, str]:
     return comparable(one.completion_time or one.time), one.time
 
 
-def _check_kept(table: Table, timeline: Timeline, target: Instant, writes: tuple[Instant, ...]) -> None:
+def _check_kept(table: Table, timeline: Timeline, target: Instant, writes: tuple[Instant, ...], *, force: bool) -> None:
     """Refuse what is not for us to take away, or would not be all that is later."""
     saved = next((one.time for one in writes if one.time in timeline.savepoints), None)
     if saved is not None:
@@ -216,8 +219,10 @@ def _check_kept(table: Table, timeline: Timeline, target: Instant, writes: tuple
             hint="restore to a later instant, or write the rows as you want them",
         )
     for one in timeline.pending:
-        late = comparable(one.time) > comparable(target.time)
-        if one.action in (names.CLEAN, names.CLUSTERING, names.REPLACE_COMMIT, names.INDEXING) and late:
+        in_the_way = (
+            {names.INDEXING} if force else {names.CLEAN, names.CLUSTERING, names.REPLACE_COMMIT, names.INDEXING}
+        )
+        if one.action in in_the_way and comparable(one.time) > comparable(target.time):
             raise PendingInstantError(
                 f"the table cannot be restored to {target.time} while {one.action} {one.time} is {one.state}",
                 culprit=one.time,
