@@ -297,6 +297,14 @@ def test_maintenance_syncs(glue: GlueCatalog, tmp_path: Path):
     more = {**options, "hoodie.datasource.hive_sync.table_properties": "owner=me"}
     [step] = table.maintain(["sync"], options=more).steps
     assert dict(step.counts) == {"partitions": 0, "entries": 1}
+    held = entry(glue)
+    told = tuple(replace(one, comment="by hand" if one.name == "amount" else None) for one in held.columns)
+    glue.alter_table(held, replace(held, columns=told), cascade=False)
+    table.upsert(rows("d/eu"))
+    table.maintain(["sync"], options=options)
+    assert {one.comment for one in entry(glue).columns if one.name == "amount"} == {"by hand"}, (
+        "what nobody asks for stays"
+    )
     assert_agrees(glue, table)
 
 

@@ -179,7 +179,9 @@ def test_check_ends_with_6_and_still_prints_one_object(tmp_path: Path):
     validate("check", answer.json)
     assert answer.exit_code == 6
     assert answer.json["error"]["class"] == "InvariantError"
-    assert answer.json["violations"][0]["culprit"] == gone.relative_to(table).as_posix()
+    first, error = answer.json["violations"][0], answer.json["error"]
+    assert first["culprit"] == error["culprit"] == gone.relative_to(table).as_posix()
+    assert first["hint"] == error["hint"]
     shown = lakeindex("check", table)
     assert shown.exit_code == 6
     assert gone.name in shown.stdout
@@ -216,8 +218,11 @@ def test_an_import_is_told_once_how_its_files_are_written(tmp_path: Path, option
     """Their columns are read with it, and their rows."""
     (tmp_path / "a.csv").write_text(text)
     given = [part for option in options for part in ("-o", f"lakeindex.csv.{option}")]
-    answer = lakeindex("import", tmp_path / "a.csv", tmp_path / "t", "--key", "id", *given, "--json")
+    made = ("-o", "hoodie.database.name=shop", "-o", "hoodie.write.table.version=8")  # of the table, not of its load
+    answer = lakeindex("import", tmp_path / "a.csv", tmp_path / "t", "--key", "id", *given, *made, "--json")
     assert answer.exit_code == 0, answer.stdout
+    properties = (tmp_path / "t" / ".hoodie" / "hoodie.properties").read_text()
+    assert {"hoodie.database.name=shop", "hoodie.table.version=8"} <= set(properties.splitlines())
     first, second = ('"a' if options == ["quote=none"] else "a,b"), (None if "null=NA" in options else "NA")
     read = lakeindex("read", tmp_path / "t", "--columns", "id,v", "--out", tmp_path / "rows.parquet")
     assert read.exit_code == 0
