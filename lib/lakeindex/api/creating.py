@@ -11,7 +11,7 @@ from lakeindex.api.arguments import ImportArguments, names_of_arguments
 from lakeindex.api.batch_data import BatchData, schema_of, uri_text
 from lakeindex.errors import OptionError, UsageError, door
 from lakeindex.options.option import INDEX_OPTION, NULL_FOR_MISSING_OPTION, TABLE_VERSION_OPTION
-from lakeindex.options.parse import Options, option_texts, parse_create_options, parse_options
+from lakeindex.options.parse import Options, is_same_value, option_texts, parse_create_options, parse_options
 from lakeindex.storage.options import StoreOptions, using
 from lakeindex.time_spent import accounting
 
@@ -196,7 +196,7 @@ def _options(properties: Options | None, index: str | None, table_version: int |
     """All options of the new table, those that arguments are short for as well."""
     pairs = option_texts(properties or {})
     for name, option, value in (("index", INDEX_OPTION, index), ("table_version", TABLE_VERSION_OPTION, table_version)):
-        if value is not None and pairs.setdefault(option, str(value)) != str(value):
+        if value is not None and not is_same_value(option, pairs.setdefault(option, str(value)), str(value)):
             raise OptionError(
                 f"{name} is {value!r}, and properties say {option}={pairs[option]}", culprit=option, hint="give one"
             )

@@ -89,6 +89,7 @@ class Scan:
             left -= found[-1].num_rows
         return pa.Table.from_batches(found, reader.schema)
 
+    @in_its_stores
     def to_pandas(self, /, **how: Any) -> Any:
         """The rows as a pandas frame.
 

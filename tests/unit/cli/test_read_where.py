@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api.table import LakeTable
+from lakeindex.operations.rows.out_file import as_texts
 from tests.builders import Row, batch_of, make_table
 from tests.cli_support import lakeindex as command
 from tests.cli_support import validate
@@ -106,6 +107,9 @@ def test_the_name_of_the_file_says_its_format(tmp_path: Path):
     csv = Path(outs[".csv"]).read_text()
     assert csv.startswith('"id","day"')
     assert '"",' in csv, "an empty text is no null"
+    assert '"AA=="' in csv, "bytes as JSON has them, those of another writer's fixed length, too"
+    fixed = pa.table({"f": pa.array([b"\x00\xff", None], pa.binary(2))})
+    assert as_texts(fixed).to_pydict() == {"f": ["AP8=", None]}
     for name in ("x.xlsx", "x.csv.gz", "x.txt"):
         refused = command("read", made.uri, "--out", str(tmp_path / name), "--json")
         assert refused.error["exit_code"] == 2

@@ -84,6 +84,20 @@ def test_a_widened_column_is_read_and_rewritten_as_hudi_does(
     assert table.check(deep=True).ok
 
 
+def test_a_clustering_by_a_column_that_became_a_text(tmp_path: Path) -> None:
+    narrow, wide = schema_with(pa.int32()), schema_with(pa.string())
+    table = make_table(tmp_path / "t", partitions=(), schema=narrow)
+    table.upsert(rows(narrow, ["a", "b"], [1, 1], [20, 3]), batch_id="one")
+    change_schema(table, "int", "string")
+    table.upsert(
+        rows(wide, ["c", "d"], [1, 1], ["1", "4"]), batch_id="two", options={"hoodie.parquet.small.file.limit": "0"}
+    )
+    (done,) = table.cluster(sort="columns", columns=["x"]).partitions
+    assert (done.files_before, done.files_after) == (2, 1)
+    assert done.candidates_before["x"] > done.candidates_after["x"] == 1
+    assert table.scan(columns=["x"]).to_arrow().column("x").to_pylist() == ["1", "20", "3", "4"]
+
+
 def test_an_ordering_column_is_compared_widened(tmp_path: Path) -> None:
     """0.1f stored is 0.1: an incoming 0.1 is no older, and wins the tie."""
     narrow = schema_with(pa.string(), pa.float32())

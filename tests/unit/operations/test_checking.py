@@ -23,6 +23,7 @@ from lakeindex.operations.check import check_table
 from lakeindex.operations.check_violations import Broken, CheckReport, Writer
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage.memory import Call
+from lakeindex.table.handle import Table
 from lakeindex.timeline.avro_instants import RollbackMetadata, format_restore_metadata
 from tests.builders import Row, batch_of, make_table
 from tests.golden import table_of
@@ -73,9 +74,15 @@ def test_orphans_of_hudis_own_rollback_are_strays(name: str, tmp_path: Path):
 
 
 def test_an_unfinished_write_breaks_nothing(tmp_path: Path):
-    report = check_table(str(unpack_table("h120_v6_inflight", tmp_path)))
+    table = unpack_table("h120_v6_inflight", tmp_path)
+    (pending,) = Table.at(str(table)).load_timeline().pending_times
+    marker = table / ".hoodie" / ".temp" / pending / "MARKERS.type"
+    marker.parent.mkdir(parents=True, exist_ok=True)
+    marker.touch()
+    report = check_table(str(table))
     assert report.ok
     assert any("inflight" in note for note in report.notes)
+    assert not any("markers" in note for note in report.notes), "its writer may be at work"
 
 
 def test_no_table_and_unread_tables_raise(table: Path, tmp_path: Path):
@@ -376,6 +383,13 @@ def test_strays_and_doubles(table: Path):
         violations = check_table(str(table)).violations
         assert any(v.kind is kind and relative(table, copy) in v.message for v in violations), name
         copy.unlink()
+    several = dict.fromkeys((f"{file_id}_8-8-8_{rest}", f"{file_id}_9-9-9_{rest}"), Broken.DOUBLE)
+    for at in commit_instants(table):
+        several[f"{file_id[::-1].replace('-', 'a')}-0_{token}_{at}.parquet"] = Broken.STRAY
+    for name in several:
+        shutil.copy(file, file.with_name(name))
+    found = {(one.kind, Path(one.culprit).name) for one in check_table(str(table)).violations}
+    assert {(kind, name) for name, kind in several.items()} <= found, "all of them, superseded ones, too"
 
 
 def test_left_over_markers_are_only_noted(table: Path):

@@ -112,7 +112,7 @@ def test_columns_come_once(tmp_path: Path) -> None:
 
 
 def test_a_table_that_is_there_is_an_error_unless_it_is_the_same(tmp_path: Path) -> None:
-    table = make(tmp_path, index="SIMPLE", table_version=8)
+    table = make(tmp_path, index="SIMPLE", table_version=8, properties={"hoodie.index.type": "simple"})
     table.upsert(ROWS)
     with pytest.raises(TableExistsError, match="there is a table"):
         make(tmp_path, index="SIMPLE", table_version=8)

@@ -412,7 +412,11 @@ def test_the_commit_before_one_is_the_last_that_was_completed(version: str) -> N
     assert happened
     assert outer < inner[0]
     last = str(world.upsert([THIRD[0]]).instant)
-    assert world.table.restore(before=last, dry_run=True).to == (outer if version == "9" else inner[0])
+    expected = outer if version == "9" else inner[0]
+    moments = [str(iso_of_instant_time(time)) for time in (previous_instant_time(last), last)]
+    assert world.table.restore(before=last, dry_run=True).to == expected
+    assert world.table.restore(moments[0], dry_run=True).to == expected
+    assert world.table.restore(before=moments[1], dry_run=True).to == expected
 
 
 @pytest.mark.usefixtures("time_leaps")

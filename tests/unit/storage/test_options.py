@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -149,6 +149,28 @@ def test_the_environment_counts_where_the_handle_says_nothing(servers: dict[str,
         lakeindex.open_table(table.uri)
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", servers["test"])
     assert len(keys_of(lakeindex.open_table(table.uri))) == 5  # the store that was opened before is another one
+
+
+def test_rows_come_from_the_handle_s_store_in_every_form(servers: dict[str, str]):
+    table = made(servers, "test", "forms")
+    table.upsert(rows("test", 0))
+    for scan in (table.scan(), table.scan(where="ts = 1")):
+        forms: dict[str, Callable[[], int]] = {
+            "arrow": lambda scan=scan: scan.to_arrow().num_rows,
+            "batches": lambda scan=scan: scan.to_batches().read_all().num_rows,
+            "head": lambda scan=scan: scan.head().num_rows,
+            "pandas": lambda scan=scan: len(scan.to_pandas()),
+            "polars": lambda scan=scan: scan.to_polars().collect().height,
+            "duckdb": lambda scan=scan: len(scan.to_duckdb().fetchall()),
+            "dataset": lambda scan=scan: scan.to_dataset().to_table().num_rows,
+            "count": scan.count,
+            "analyzed": lambda scan=scan: scan.explain(analyze=True).rows or 0,
+            "stream": lambda scan=scan: pa.table(scan).num_rows,
+        }
+        assert {name: rows_of() for name, rows_of in forms.items()} == dict.fromkeys(forms, 5)
+    changes = table.changes()
+    assert [one.num_rows for one in (changes.to_arrow(), changes.to_batches().read_all(), pa.table(changes))] == [5] * 3
+    assert len(changes.to_pandas()) == 5
 
 
 def everything_in(servers: dict[str, str], name: str, prefix: str) -> dict[str, bytes]:

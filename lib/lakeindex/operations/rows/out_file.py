@@ -25,6 +25,7 @@ _CSV: Final = (".csv",)
 _JSON: Final = (".json", ".jsonl", ".ndjson")
 _ARROW: Final = (".arrow", ".feather", ".ipc")
 _JSON_ROWS: Final = 10_000
+_NOT_IN_CSV: Final = (pa.types.is_nested, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
 
 
 class RowWriter(Protocol):
@@ -95,7 +96,7 @@ class _Csv:
 def as_texts(rows: pa.Table) -> pa.Table:
     """Rows with nested values and bytes as texts, as JSON has them: CSV has no others."""
     for at, (name, column) in enumerate(zip(rows.column_names, rows.columns, strict=True)):
-        if pa.types.is_nested(column.type) or pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+        if any(is_so(column.type) for is_so in _NOT_IN_CSV):
             values = [json_value(value) for value in column.to_pylist()]
             texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
             rows = rows.set_column(at, name, pa.array(texts, pa.string()))
