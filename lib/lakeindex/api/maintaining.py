@@ -52,7 +52,8 @@ def rescale(
 
     Args:
         buckets: buckets (file groups) of every partition, also of future ones.
-        partitions: or buckets of some partitions, by partition path.
+        partitions: or buckets of some partitions, by partition path; neither: as Hudi's procedure
+            ``partition_bucket_index_manager`` has noted in the table since it was bound.
         dry_run: say what would be rewritten, and do nothing.
         force: consider every pending instant of another writer dead.
         options: ``hoodie.*`` and ``lakeindex.*`` options.
@@ -62,7 +63,7 @@ def rescale(
         What was rewritten; ``noop`` if the table had these buckets.
 
     Raises:
-        UsageError: not a bucket table, no such partition, or neither or both of the counts are given.
+        UsageError: not a bucket table, no such partition, both of the counts are given, or neither and none is noted.
         ConflictError: other writers are in the way for good; nothing was published.
     """
     from lakeindex.operations.rescale import rescale_table

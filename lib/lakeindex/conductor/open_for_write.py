@@ -31,9 +31,12 @@ def open_for_write(uri: str, config: WriteConfig) -> BoundTable:
     return open_and_retry(uri, config, lambda opened: opened)
 
 
-def open_and_retry(uri: str, config: WriteConfig, work: Callable[[BoundTable], _T]) -> _T:
+def open_and_retry(uri: str, config: WriteConfig, work: Callable[[BoundTable], _T], *, as_noted: bool = True) -> _T:
     """Open, check and bind a table for writing, and do work that does not change it;
     anew if others change it meanwhile.
+
+    Args:
+        as_noted: see :func:`~lakeindex.run.table_facts.facts_of`.
 
     Raises:
         TableError: it is not there, or refused.
@@ -46,7 +49,7 @@ def open_and_retry(uri: str, config: WriteConfig, work: Callable[[BoundTable], _
     def on(snapshot: Snapshot) -> _T:
         snapshot.timeline.check_known()
         bound = bind_for_write(table, snapshot, config)
-        facts = facts_of(bound, snapshot, config)
+        facts = facts_of(bound, snapshot, config, as_noted=as_noted)
         check_names(facts.schema, "the table")  # it is published again with what is written
         check_ordering(facts.event_time_fields, facts.schema)
         return work(BoundTable(bound, snapshot, facts))

@@ -23,7 +23,7 @@ from lakeindex.conductor.open_for_write import open_and_retry
 from lakeindex.errors import UsageError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata
-from lakeindex.index.bucket_options import BucketLayout, layout_of
+from lakeindex.index.bucket_options import COUNT_OPTION, RULES_OPTION, BucketLayout, layout_of, parse_rules
 from lakeindex.model import BaseFile, IndexSpec, IndexType
 from lakeindex.operations.rescale_run import Rescale, RescaledPartition, RescaleSummary
 from lakeindex.operations.rewrite_run import OPERATION
@@ -33,7 +33,7 @@ from lakeindex.run.spec import BoundTable
 from lakeindex.run.table_facts import facts_of
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import index_change_times, index_record, newest_in_force
-from lakeindex.table.index_inference import check_noted_buckets
+from lakeindex.table.index_inference import check_noted_buckets, noted_buckets
 from lakeindex.tasks.runner import Runner
 from lakeindex.write.types.avro_schema import schema_to_avro
 
@@ -54,21 +54,22 @@ def rescale_table(
 
     Args:
         buckets: one count for the whole table, partitions to come included; rules by partition are dropped.
-        partitions: or counts of some partitions that are there.
+        partitions: or counts of some partitions that are there; neither: what Hudi has noted.
         config: file encoding, lease, waiting times, metadata table policy;
             the options of the index if nothing is bound yet.
         force: consider every pending instant of another writer dead.
 
     Raises:
-        UsageError: not a bucket table, no such partition, or neither or both of the counts are given.
+        UsageError: not a bucket table, no such partition, both of the counts are given, or neither and none is noted.
         TableCorruptError: a key is stored twice in a bucket, or a file cannot be read.
         ConflictError: other writers are in the way for good; nothing was published.
         InvariantError: the new files would not hold the same rows; nothing was published.
     """
-    if (buckets is None) == (not partitions):
-        raise UsageError(
-            "say either --buckets or --partition", culprit="--buckets", hint="--partition P=N may be repeated"
-        )
+    either = UsageError(
+        "say either --buckets or --partition", culprit="--buckets", hint="--partition P=N may be repeated"
+    )
+    if buckets is not None and partitions:
+        raise either
     settings = config or WriteConfig()
 
     def layouts(opened: BoundTable) -> tuple[BucketLayout, BucketLayout]:
@@ -81,7 +82,13 @@ def rescale_table(
         layout = layout_of(opened.index)
         if buckets is not None:
             return layout, layout.with_count(buckets)
-        counts = dict(partitions or {})
+        if not partitions:
+            noted = noted_buckets(opened.table, opened.snapshot.timeline)
+            if noted is None:
+                raise either
+            count, rules = int(noted.options[COUNT_OPTION]), parse_rules(noted.options[RULES_OPTION])
+            return layout, replace(layout, count=count, rules=rules)
+        counts = dict(partitions)
         for path in sorted(counts.keys() - set(opened.snapshot.partitions())):
             raise UsageError(
                 f"there is no partition {path!r}", culprit=path, hint="`lakeindex inspect` lists the partitions"
@@ -192,7 +199,7 @@ def _rewrite(
         work = Rescale(opened, layout, target, runner, config)
         return opened, work, work.partitions(opened.snapshot), target == layout
 
-    opened, work, plan, is_there = open_and_retry(uri, config, planned)
+    opened, work, plan, is_there = open_and_retry(uri, config, planned, as_noted=False)
     for files in plan.values() if dry_run else ():  # a run waits its turn behind a clustering of ours first
         refuse_clustered(opened.snapshot, files, config)
     if dry_run or (is_there and not plan):

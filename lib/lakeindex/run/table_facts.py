@@ -75,15 +75,19 @@ def _stated(table: Table, snapshot: Snapshot, index_type: IndexType) -> Table:
     return replace(table, binding=state_index(table.storage, binding, keep_copy=kept))
 
 
-def facts_of(table: Table, snapshot: Snapshot, config: WriteConfig) -> TableFacts:
-    """Facts for a run with these options, from a bound table."""
+def facts_of(table: Table, snapshot: Snapshot, config: WriteConfig, *, as_noted: bool = True) -> TableFacts:
+    """Facts for a run with these options, from a bound table.
+
+    Args:
+        as_noted: buckets that are not those that Hudi has noted are refused: keys are placed by them.
+    """
     binding = table.bound_for(config)
     properties = table.properties
     event_time = binding.merge_mode is MergeMode.EVENT_TIME_ORDERING
     changes = index_change_times(table.storage)
     index = index_in_force(table.storage, snapshot.timeline, binding.index, changes)
     check_virtual_index(properties, index.index_type)
-    if index.index_type is IndexType.BUCKET:
+    if index.index_type is IndexType.BUCKET and as_noted:
         check_noted_buckets(table, snapshot.timeline, layout_of(index))
     return TableFacts(
         name=table.name,

@@ -212,8 +212,8 @@ def check_noted_buckets(table: Table, timeline: Timeline, layout: BucketLayout) 
             f"table {table.name} would have {odd[0]}={ours[odd[0]] or 'nothing'}, and {noted.path}, which Hudi's "
             f"writers follow, says {noted.options[odd[0]] or 'nothing'}: each would store keys anew that the other has",
             culprit=noted.path,
-            hint="change buckets of such a table with Hudi's procedure partition_bucket_index_manager alone, and write "
-            "to it with Hudi since; or copy its rows into a new table",
+            hint="change buckets of such a table with Hudi's procedure partition_bucket_index_manager alone, and then "
+            "let `lakeindex rescale TABLE`, without counts, bind what it has noted",
         )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.commit.services.metadata_service import build_metadata_table
-from lakeindex.errors import LakeIndexError, OptionError, TableCorruptError, TableUnsupportedError
+from lakeindex.errors import LakeIndexError, OptionError, TableCorruptError, TableUnsupportedError, UsageError
 from lakeindex.index.bucket import bucket_ids
 from lakeindex.index.bucket_options import BucketLayout, KeyRule
 from lakeindex.model import BaseFile, IndexSpec, IndexType
@@ -349,7 +349,21 @@ def test_what_hudi_has_noted_since_is_not_passed_over(tmp_path: Path) -> None:
     with pytest.raises(TableUnsupportedError, match=r"partition.expressions=nothing, and .*says \^y\$,2"):
         table.upsert(batch_of([Row("b", "y", 1, "1")]))
     assert len(table.history()) == 1
+    with pytest.raises(TableUnsupportedError, match=r"`lakeindex rescale TABLE`, without counts"):
+        table.rescale(partitions={"x": 2}, progress=False)
+    assert table.rescale(progress=False).partitions == ()  # the cure: no partition has another count since
+    table.upsert(batch_of([Row(f"b{n}", "y", 1, "1") for n in range(9)]))
+    assert {one.file_id[:8] for one in table.files() if one.partition == "y"} == {"00000000", "00000001"}
+    note_buckets(Path(table.uri), "^[a-x]$,2", "00000000000001", defaultBucketNumber=3)
+    assert {one.partition for one in table.rescale(progress=False).partitions} == {"x", "y"}
+    assert table.rescale(progress=False).noop
+    table.upsert(batch_of([Row(f"b{n}", "y", 2, "2") for n in range(9)]))
+    table.delete(where="day = 'y'")
     noted.unlink()
+    noted.with_name("00000000000001.hashing_config").unlink()
+    with pytest.raises(UsageError, match="either --buckets or --partition"):
+        table.rescale(progress=False)
+    table.rescale(4, progress=False)
     table.rescale(partitions={"x": 2}, progress=False)
     note_buckets(Path(table.uri), "^x$,2")
     table.upsert(batch_of([Row("b", "y", 1, "1")]))

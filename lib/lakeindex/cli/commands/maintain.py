@@ -182,6 +182,7 @@ def rescale(
 ) -> None:
     """Change the number of buckets of a table with the BUCKET index.
 
+    Without counts: as Hudi's procedure partition_bucket_index_manager has noted.
     Rewrites the partitions concerned in one replacecommit; rows keep their commit times.
     A run that was killed goes on when the same command is given again.
     """
