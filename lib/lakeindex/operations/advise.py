@@ -17,7 +17,6 @@ from typing import ClassVar, Final, TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from lakeindex.bloom import expected_fpp, filter_candidates, usable_filter
 from lakeindex.errors import LakeIndexError
@@ -46,6 +45,7 @@ from lakeindex.table.refusals import check_stores_keys
 from lakeindex.table.table_columns import table_schema
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.keys.key_generators import KeyGenerator, KeySpec
+from lakeindex.write.types.moments import MomentsFile
 from lakeindex.write.types.schema_fit import fit_batch
 
 SAMPLED_ROWS: Final = 50_000
@@ -144,8 +144,8 @@ def _from_files(files: Sequence[InputFile], schema: pa.Schema, config: WriteConf
     return total, [sample_of(one, SAMPLED_ROWS) for one in whole]
 
 
-def _parquet(file: InputFile) -> pq.ParquetFile:
-    return pq.ParquetFile(StorageFile(storage_at(file.root), file.path, file.size_bytes))
+def _parquet(file: InputFile) -> MomentsFile:
+    return MomentsFile(StorageFile(storage_at(file.root), file.path, file.size_bytes))
 
 
 def _piece(file: InputFile, rows: int) -> pa.Table:

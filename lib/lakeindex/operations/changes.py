@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Final, TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from lakeindex.commit.ledger import find_batch
 from lakeindex.errors import InputError, ObjectNotFoundError, UsageError, first_line
@@ -46,6 +45,7 @@ from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import load_verdict
 from lakeindex.write.base_file import COMMIT_TIME
 from lakeindex.write.types.avro_schema import CHANGE_TYPE, DELETE_MARK
+from lakeindex.write.types.moments import MomentsFile
 
 _T = TypeVar("_T")
 
@@ -433,7 +433,7 @@ def _of_file(path: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         if name.lower().endswith((".arrow", ".feather", ".ipc")):
             arrow = pa.ipc.open_file(source)
             return arrow.schema, (arrow.get_batch(number) for number in range(arrow.num_record_batches))
-        parquet = pq.ParquetFile(source)
+        parquet = MomentsFile(source)
         return parquet.schema_arrow, parquet.iter_batches(_BATCH_ROWS)
     except ObjectNotFoundError:
         raise InputError(f"no feed at {path!r}", culprit=path, hint="check the path") from None

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Required, TypedDict, Unpack
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lakeindex.commit.services.metadata_service import build_metadata_table, default_partitions
 from lakeindex.errors import (
@@ -55,6 +54,7 @@ from lakeindex.write.combine import check_ordering
 from lakeindex.write.keys.key_generators import KeyGenerator, KeySpec, column_at
 from lakeindex.write.keys.time_partitions import TRANSFORMS, TimeOptions
 from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS, check_names, schema_from_avro, schema_to_avro
+from lakeindex.write.types.moments import MomentsFile
 from lakeindex.write.types.type_fit import storable_schema
 
 _NOT_BY_OLD_HUDI: Final = "Hudi 0.15 on Spark, which takes the values of a time from the path of its partition"
@@ -362,7 +362,7 @@ def columns_of_file(like: str) -> pa.Schema:
     """The columns of a Parquet file. Raises: InputError: it is not there, or no Parquet file."""
     parent, name = posixpath.split(absolute(like))
     try:
-        return pq.read_schema(StorageFile(storage_at(parent or "/"), name))
+        return MomentsFile(StorageFile(storage_at(parent or "/"), name)).schema_arrow
     except ObjectNotFoundError:
         raise InputError(
             f"no file at {like!r}",

@@ -131,7 +131,7 @@ def open_pages(source: pa.NativeFile | BinaryIO, **how: Any) -> pq.ParquetFile:
     Raises:
         ArrowException, OSError: its footer cannot be read.
     """
-    return pq.ParquetFile(source, page_checksum_verification=True, **how)
+    return pq.ParquetFile(source, page_checksum_verification=True, coerce_int96_timestamp_unit="us", **how)
 
 
 def read_groups(

@@ -26,6 +26,7 @@ from lakeindex.showing.json_values import json_of
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.single_columns import nulls_of
+from lakeindex.write.types.moments import MomentsFile
 from lakeindex.write.types.schema_fit import fit_column
 from lakeindex.write.types.type_fit import decoded_type, from_texts
 
@@ -113,8 +114,8 @@ class KeyedFile:
     def display(self) -> str:
         return _display(self.root, self.path)
 
-    def reader(self, **how: Any) -> pq.ParquetFile:
-        return pq.ParquetFile(StorageFile(storage_at(self.root), self.path, self.size_bytes), **how)
+    def reader(self, **how: Any) -> MomentsFile:
+        return MomentsFile(StorageFile(storage_at(self.root), self.path, self.size_bytes), **how)
 
 
 @lru_cache(maxsize=64)

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from lakeindex.errors import InputError, LakeIndexError, ObjectNotFoundError, first_line
 from lakeindex.hashing.arrow import one_array, plain_strings
@@ -21,6 +20,7 @@ from lakeindex.table.handle import Table
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import RECORD_KEY
 from lakeindex.write.keys.key_generators import KeySpec
+from lakeindex.write.types.moments import MomentsFile
 from lakeindex.write.types.type_fit import from_texts, python_problem, type_problem
 
 OneKey: TypeAlias = str | Mapping[str, Any] | tuple[Any, ...]
@@ -188,7 +188,7 @@ def keys_of_file(path: str, form: KeyForm) -> pa.Array:
     try:
         data = storage_at(folder).read(name)
         if name.lower().endswith(".parquet"):
-            return _of_table(pq.read_table(pa.BufferReader(data)), path, form)
+            return _of_table(MomentsFile(pa.BufferReader(data)).read(), path, form)
         lines = data.decode("utf-8-sig").split("\n")
     except ObjectNotFoundError:
         raise InputError(f"no file of keys at {path!r}", culprit=path, hint="check the path") from None

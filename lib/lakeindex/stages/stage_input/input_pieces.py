@@ -19,6 +19,7 @@ from lakeindex.stages.stage_input.text_files import BAD_VALUE, csv_columns, read
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.tasks.memory_bound import MIB
 from lakeindex.tasks.stores import storage_at
+from lakeindex.write.types.moments import MomentsFile
 
 _BATCH_ROWS = 65_536
 _PAGE_BUFFER = MIB
@@ -141,7 +142,7 @@ def _columns(file: InputFile, schema: pa.Schema, wanted: InputFormat, csv: CsvFo
             first = next(iter(read_pieces(Split(file), schema, wanted, MIB))).schema
             return pa.schema([field for field in first if field.name != BAD_VALUE])
         case _:
-            return pq.ParquetFile(StorageFile(storage_at(file.root), file.path, file.size_bytes)).schema_arrow
+            return MomentsFile(StorageFile(storage_at(file.root), file.path, file.size_bytes)).schema_arrow
 
 
 def _cut(tables: Iterable[pa.Table], limit: int) -> Iterator[pa.Table]:
@@ -189,18 +190,18 @@ def _parquet(split: Split, limit: int, content: bytes | None) -> Iterator[pa.Tab
     file, store = split.file, storage_at(split.file.root)
     is_small, columns = split.decoded_bytes <= limit, split.columns
     if _is_whole(split, limit):
-        yield pq.ParquetFile(pa.BufferReader(store.read(file.path) if content is None else content)).read(columns)
+        yield MomentsFile(pa.BufferReader(store.read(file.path) if content is None else content)).read(columns)
         return
     source = StorageFile(store, file.path, file.size_bytes)
     metadata = pq.ParquetFile(source).metadata
     groups = range(split.first_row_group, split.last_row_group or metadata.num_row_groups)
     if is_small:
-        yield pq.ParquetFile(source, metadata=metadata, pre_buffer=True).read_row_groups(list(groups), columns)
+        yield MomentsFile(source, metadata=metadata, pre_buffer=True).read_row_groups(list(groups), columns)
         return
     largest = max((_compressed(metadata.row_group(g)) for g in groups), default=0)
     # A row group is fetched as a whole if there is room for it, else page by page.
     how = {"pre_buffer": True} if largest <= limit else {"pre_buffer": False, "buffer_size": _PAGE_BUFFER}
-    reader = pq.ParquetFile(source, metadata=metadata, **how)
+    reader = MomentsFile(source, metadata=metadata, **how)
     empty = reader.schema_arrow.empty_table()
     yield empty if columns is None else empty.select([name for name in empty.column_names if name in columns])
     for group in groups:
