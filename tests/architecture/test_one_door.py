@@ -32,18 +32,17 @@ JUST_MADE_OR_A_FOOTER = {
     "files/footers.py",  # footer bytes, compared with their checksum before
 }
 OPENERS = {"ParquetFile", "ParquetReader", "read_table", "read_metadata", "read_schema", "ParquetDataset"}
+OF_OURS = {"MomentsFile"}
 
 
 def openings(path: Path) -> Iterator[int]:
     """Lines that open a Parquet file."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        if (
-            is_call
-            and isinstance(node.func.value, ast.Name)
-            and node.func.value.id == "pq"
-            and node.func.attr in OPENERS
-        ):
+        if not isinstance(node, ast.Call):
+            continue
+        called = node.func
+        of_arrow = isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id == "pq"
+        if (of_arrow and called.attr in OPENERS) or (isinstance(called, ast.Name) and called.id in OF_OURS):
             yield node.lineno
 
 

@@ -259,7 +259,8 @@ def _plan(table: Table, timeline: Timeline, request: ChangesRequest, source: str
     if until is not None:
         since = None if request.since is None else last_point(timeline, end_of(timeline, request.since))
         until = end_of(timeline, until)
-        given = given.with_metadata(Feed(source, since, last_point(timeline, until) or until).metadata)
+        within = () if across else table.properties.partition_fields
+        given = given.with_metadata(Feed(source, since, last_point(timeline, until) or until, within).metadata)
     extra = [rows.field(COMMIT_TIME)] if COMMIT_TIME not in chosen.names else []
     return ChangesPlan(
         table,

@@ -38,11 +38,13 @@ class Feed:
         source: the table they are of; empty: unknown, and the feed is applied whatever came before.
         since: the point in time that it begins after; None: the beginning.
         until: the point in time that it reaches to, inclusive.
+        unique_within: the source's columns of the partition path, if two partitions of it may have one key.
     """
 
     source: str = ""
     since: str | None = None
     until: str = ""
+    unique_within: tuple[str, ...] = ()
 
     @property
     def batch_id(self) -> str | None:
@@ -72,7 +74,7 @@ class Feed:
                 culprit=FEED_KEY.decode(),
                 hint="make the feed anew with table.changes() or `lakeindex changes`",
             )
-        return from_known(Feed, found)
+        return from_known(Feed, found | {"unique_within": tuple(found.get("unique_within") or ())})
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,25 @@ def test_a_row_that_moves_leaves_the_partition_where_it_was(tmp_path: Path, sour
     assert rows(dst) == rows(src)
 
 
+@pytest.mark.parametrize("target", ["GLOBAL_BLOOM", "of one partition", "with both as key", "BLOOM"])
+def test_rows_of_two_partitions_with_one_key_do_not_become_one(tmp_path: Path, target: str) -> None:
+    """A key is unique within a partition of the source only, and the copy has place for one row of it."""
+    src = make_table(tmp_path / "src")
+    upsert(src, Row("a", "x", 1, "1"), Row("a", "y", 2, "1"), Row("b", "x", 1, "1"))
+    if "BLOOM" in target:
+        dst = make_table(tmp_path / "dst", hoodie__index__type=target)
+    else:
+        dst = make_table(tmp_path / "dst", partitions=(), keys=("id", "day") if "both" in target else ("id",))
+    if target in {"GLOBAL_BLOOM", "of one partition"}:
+        with pytest.raises(InputError, match=r"record key '(id:)?a' in several partitions of .*src") as caught:
+            dst.apply(src.changes())
+        assert caught.value.culprit == "a"
+        assert "key columns id,day" in str(caught.value.hint)
+        src.delete(batch_of([Row("a", "x", 3, "1")]).select(["id", "day"]))
+    dst.apply(src.changes())
+    assert rows(dst) == rows(src)
+
+
 def test_the_source_decides_and_not_the_ordering_values(tmp_path: Path) -> None:
     """What was deleted and came again with a smaller value is what the source has; a feed of nobody, or out of turn, is an upsert."""
     src, dst = pair(tmp_path)

@@ -29,6 +29,7 @@ from lakeindex.options.types import StagedCodec, WriteConfig
 from lakeindex.pipeline import OP_DELETE, STAGED_KEY, STAGED_OP, STAGED_PARTITION
 from lakeindex.run.checkpoints import CheckpointError, Part, RunFolder, digest_of, own_name
 from lakeindex.run.chunks import InputColumns, remember_chunks, same_columns, with_addresses, without_repeated
+from lakeindex.run.feeds import Feed
 from lakeindex.run.input_rows import ADDRESS
 from lakeindex.run.replaced import WITH_PARTITIONS
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
@@ -307,6 +308,8 @@ def stage_rows(
 
 def refuse_doubled(spec: RunSpec, facts: TableFacts, rows: pa.Table) -> None:
     """Nothing, unless each key has to be there once: some of these rows have one key. Raises: InputError: it has."""
+    if spec.feed is not None and spec.feed.unique_within:
+        _refuse_two_partitions(spec.feed, facts, rows)
     if spec.operation is not Operation.BULK_INSERT:
         return
     lookup = combining_of(spec, facts).lookup
@@ -317,6 +320,26 @@ def refuse_doubled(spec: RunSpec, facts: TableFacts, rows: pa.Table) -> None:
         f"record key {key!r} is in {doubled.column('count_all')[0]} rows of the batch, and a bulk insert combines none",
         culprit=key,
         hint="make the keys of the batch unique, or use insert or insert_overwrite, which keep the newest row of a key",
+    )
+
+
+def _refuse_two_partitions(feed: Feed, facts: TableFacts, rows: pa.Table) -> None:
+    """Raises: InputError: rows of several partitions of the source, each there still, would be one row here."""
+    lookup, within = Combining(facts.is_global, ()).lookup, feed.unique_within
+    live = rows.filter(pc.not_equal(rows.column(STAGED_OP), OP_DELETE))
+    there = [name for name in within if name in live.column_names]
+    places = live.select([*lookup, *there]).unify_dictionaries()
+    places = places.group_by([*lookup, *there]).aggregate([]) if there else places
+    doubled = places.group_by(lookup).aggregate([([], "count_all")])
+    doubled = doubled.filter(pc.greater(doubled.column("count_all"), 1))
+    if not doubled.num_rows:
+        return
+    key = pc.min(doubled.column(STAGED_KEY)).as_py()
+    raise InputError(
+        f"the feed has rows of record key {key!r} in several partitions of {feed.source}, and here they would be one",
+        culprit=key,
+        hint=f"make the copy with {', '.join(within)} in its partition path and an index that is not global, or with "
+        f"the key columns {','.join([*facts.keys.record_key_fields, *within])}",
     )
 
 
