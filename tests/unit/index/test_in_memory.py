@@ -26,11 +26,12 @@ def test_a_new_process_fills_it_from_the_files(tmp_path: Path):
 def test_an_entry_that_names_the_wrong_place_is_no_false_insert(tmp_path: Path, wrong: str):
     table, oracle = make_table(tmp_path / "t", hoodie__index__type="INMEMORY"), Oracle()
     options = {"hoodie.parquet.small.file.limit": "0"}
-    for batch in (FIRST, [Row("d", "x", 1, "1")]):
+    for batch in (FIRST, [Row("d", "x", 1, "1")], [Row("a", "x", 0, "late: what is stored is read")]):
         assert counts_of(table.upsert(batch_of(batch), options=options)) == oracle.apply(batch)
     groups = {row["_hoodie_record_key"]: str(row["_hoodie_file_name"]).partition("_")[0] for row in rows_of(table)}
     assert groups["d"] != groups["a"]
     (held,) = [one for key, one in in_memory._held.items() if f"{tmp_path.name}/t" in str(key)]
+    assert held.view.groups["x", "d"] == groups["d"]
     held.view.groups["x", "d"] = groups["a"] if wrong == "another live group" else "nowhere-0"
     batch = [Row("d", "x", 2, "2"), Row("a", "x", 2, "2"), Row("new", "x", 2, "2")]
     batch.append(Row("c", "y", 2, "2"))  # of a file about which the index is right
