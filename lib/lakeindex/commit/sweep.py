@@ -126,8 +126,7 @@ def _strays_of(storage: Storage, timeline: Timeline, time: str, files: list[Base
     verdict = load_verdict(storage, time)
     if verdict is not None:
         return [] if verdict.is_committed else [Stray(file, StrayKind.ROLLED_BACK) for file in files]
-    first = timeline.first_write_time
-    if first is None or comparable(time) < comparable(first) or timeline.is_visible(time):
+    if timeline.first_write_time is None or timeline.is_visible(time):
         return []
     named = timeline.undone.files | timeline.archived.undone.files
     return [Stray(file, StrayKind.NAMED_BY_ROLLBACK) for file in files if (file.partition_path, file.name) in named]

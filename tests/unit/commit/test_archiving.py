@@ -163,6 +163,21 @@ def test_the_oldest_that_holds_it_up_counts(world: World, history: list[str]) ->
     assert (done.plan.held_by, writes(world)) == (f"pending clean {history[1]}0", history[2:])
 
 
+def test_what_a_killed_cleaner_left_holds_nothing_up(world: World, history: list[str]) -> None:
+    world.store.hook = lambda call: Fault.ERROR if call.name == "delete" and call.path.endswith(".parquet") else None
+    with pytest.raises(LakeIndexError):
+        clean_table(Table.open(world.store), 1, CONFIG, host=world.host("cleaner"))
+    world.store.hook = None
+    world.gone.add("cleaner")
+    assert archive(world, 1).plan.held_by is None
+    assert Table.open(world.store).load_timeline().pending == ()
+
+
+def test_files_of_a_folder_that_is_no_partition_any_more_are_not_lost(world: World, history: list[str]) -> None:
+    world.store.delete("p/.hoodie_partition_metadata")
+    assert plan_archiving(Table.open(world.store), 1).held_by is None
+
+
 def test_writes_before_a_file_that_nothing_explains_go_but_one(world: World, history: list[str]) -> None:
     world.clock.sleep(5)
     later = world.upsert(Batch("later", {"c1": "5"}))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from lakeindex.commit.services.clean import Cleaned, clean_table, plan_clean
+from lakeindex.commit.services.metadata_service import build_metadata_table
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import FencedError, PendingInstantError, TableUnsupportedError
 from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
@@ -18,7 +19,7 @@ from lakeindex.timeline.avro_instants import (
     parse_clean_metadata,
     parse_clean_plan,
 )
-from tests.model.world import CONFIG, file_id, live_rows
+from tests.model.world import CONFIG, check_metadata, file_id, live_rows
 from tests.unit.commit.protocol_support import FIRST, Batch, World
 from tests.unit.commit.savepoints import savepoint_bytes
 
@@ -172,6 +173,31 @@ def test_what_a_kill_left_is_finished_first(world: World, history: list[str]) ->
     assert done.instant is None
     assert Table.open(world.store).load_timeline().pending == ()
     assert slices(world.store, A) == [history[2], history[4]]
+
+
+def test_the_metadata_table_is_told_of_what_the_first_try_deleted_too(world: World, history: list[str]) -> None:
+    build_metadata_table(Table.open(world.store), CONFIG, ("files",), host=world.host("builder"))
+    killed_while_deleting(world, 1)
+    assert clean(world, 1, "next").finished
+    check_metadata(world.store)
+
+
+def test_an_instant_that_another_writer_has_taken_is_left_to_it(world: World, history: list[str]) -> None:
+    """It asks for a commit at the same moment: two actions of one time are one too many."""
+    taken: list[str] = []
+
+    def hook(call: Call) -> Fault | None:
+        if call.name == "create" and call.path.endswith(".clean.requested") and not taken:
+            taken.append(call.path.rpartition("/")[2].partition(".")[0])
+            world.store.write(f".hoodie/{taken[0]}.commit.requested", b"")
+        return None
+
+    world.store.hook = hook
+    done = clean(world, 1)
+    world.store.hook = None
+    assert done.instant is not None
+    assert done.instant > taken[0]
+    assert [name for name in world.names() if name.startswith(taken[0])] == [f"{taken[0]}.commit.requested"]
 
 
 def test_a_left_plan_spares_what_was_savepointed_since(world: World, history: list[str]) -> None:

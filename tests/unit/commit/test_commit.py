@@ -42,7 +42,9 @@ from lakeindex.storage import open_storage
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
 from lakeindex.timeline import records
+from lakeindex.timeline.avro_instants import OWN_SYNC_MARKER, RollbackPlan, format_rollback_plan
 from lakeindex.timeline.layout import layout_of_version
+from lakeindex.timeline.pending_files import marked_files
 from tests.model.world import (
     CONFIG,
     LAYOUT,
@@ -115,26 +117,24 @@ def test_everything_that_must_be_there_before_data(world: World) -> None:
     planned = (
         PlannedFile(PARTITION, old.file_id, "0-0-0", old, 3, 2),
         PlannedFile("new/deep", file_id(9), "1-0-0", None, 0, 5),
+        PlannedFile("new/deep", file_id(8), "2-0-0", None, 0, 4),
     )
     plan = session.plan(planned, snapshot.instant_time, "digest")
     assert plan.instant == session.instant > FIRST
     assert [file.name for file in plan.files] == [
         f"{old.file_id}_0-0-0_{plan.instant}.parquet",
         f"{file_id(9)}_1-0-0_{plan.instant}.parquet",
+        f"{file_id(8)}_2-0-0_{plan.instant}.parquet",
     ]
     assert world.store.read(f".hoodie/{plan.instant}.commit.requested") == b""
     inflight = parse_commit_metadata(world.store.read(f".hoodie/{plan.instant}.inflight"), "inflight")
     first, update = inflight.write_stats[PARTITION]
     assert (first.file_id, first.num_inserts) == ("", 2)
     assert (update.file_id, update.prev_commit, update.num_update_writes) == (old.file_id, FIRST, 3)
-    assert inflight.write_stats["new/deep"][0].num_inserts == 5
+    assert inflight.write_stats["new/deep"][0].num_inserts == 5 + 4
     metadata = parse_partition_metadata(world.store.read("new/deep/.hoodie_partition_metadata"))
     assert (metadata.commit_time, metadata.depth) == (plan.instant, 2)
-    markers = [one.path for one in world.store.list(f".hoodie/.temp/{plan.instant}")]
-    assert markers == [
-        f".hoodie/.temp/{plan.instant}/new/deep/{plan.files[1].name}.marker.CREATE",
-        f".hoodie/.temp/{plan.instant}/{PARTITION}/{plan.files[0].name}.marker.MERGE",
-    ]
+    assert marked_files(world.store, plan.instant) == {file.path for file in plan.files}
 
 
 def test_a_commit_leaves_hudis_files_and_no_more(world: World) -> None:
@@ -194,15 +194,51 @@ def test_a_retry_with_another_plan_gets_another_instant(world: World) -> None:
     second.publish()
 
 
-def test_a_retry_does_not_follow_a_plan_that_another_writer_has_taken_back(world: World) -> None:
-    """It took the instant for dead, and left no trace of it: what the retry writes there would never be committed."""
+@pytest.mark.parametrize("done", [True, False])
+def test_a_retry_does_not_follow_a_plan_that_another_writer_takes_back(world: World, done: bool) -> None:
+    """It took the instant for dead, and left no trace of it, or is at it: what the retry writes would not be committed."""
     first = Written(world, begin(world, name="a"))
-    for path in list(world.store.snapshot()):
+    for path in list(world.store.snapshot()) if done else ():
         if first.plan.instant in path and ".lakeindex" not in path:
             world.store.delete(path)
+    if not done:
+        plan = format_rollback_plan(RollbackPlan(first.plan.instant, "commit")).replace(OWN_SYNC_MARKER, b"x" * 16)
+        world.store.write(f".hoodie/{first.plan.instant}9.rollback.requested", plan)
     second = Written(world, begin(world, name="b"))
     assert second.plan.instant > first.plan.instant
     second.publish()
+
+
+def test_files_of_an_abandoned_plan_go_though_nothing_marks_them(world: World) -> None:
+    """Its inflight file names their partitions."""
+    mine = Written(world, begin(world))
+    for one in world.store.list(".hoodie/.temp"):
+        world.store.delete(one.path)
+    mine.session.abandon()
+    assert not [path for path in world.store.snapshot() if path.endswith(f"_{mine.plan.instant}.parquet")]
+
+
+def test_who_is_second_with_a_batch_takes_his_own_files_away(world: World) -> None:
+    """Another run has committed it while he wrote; he is told of that commit."""
+    mine = Written(world, begin(world, Batch("a run", ROWS, "the batch"), "a"))
+    theirs = Written(world, begin(world, Batch("another", ROWS, "the batch"), "b"), new_group=8).publish()
+    assert mine.publish() == theirs
+    assert not Table.open(world.store).load_timeline().find(mine.plan.instant)
+    assert not [path for path in world.store.snapshot() if path.endswith(f"_{mine.plan.instant}.parquet")]
+
+
+def test_a_decided_commit_whose_file_is_lost_is_taken_back(world: World) -> None:
+    """Its writer was killed before the commit was put: nobody was told yet."""
+    world.store.hook = lambda call: Fault.ERROR if call.path.endswith(".commit") else None
+    with pytest.raises(LakeIndexError):
+        world.upsert(BATCH, "killed")
+    world.store.hook = None
+    world.gone.add("killed")
+    (pending,) = Table.open(world.store).load_timeline().pending_writes
+    world.store.delete(next(path for path in world.store.snapshot() if path.endswith(f"_{pending.time}.parquet")))
+    world.upsert(OTHER, "next")
+    assert not Table.open(world.store).load_timeline().find(pending.time)
+    assert live_rows(world.store) == {"a1": ["0"], "a2": ["0"], "b1": ["two"]}
 
 
 def test_an_abandoned_plan_is_rolled_back_and_the_next_one_is_new(world: World) -> None:

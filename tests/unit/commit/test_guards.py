@@ -21,17 +21,25 @@ from lakeindex.commit.guards import (
     check_not_overwritten,
     check_schema,
     files_of_commits,
+    refuse_clustered,
 )
-from lakeindex.commit.run_records import PlannedFile, Replacement, RunPlan
+from lakeindex.commit.run_records import PlannedFile, Replacement, RunPlan, claim_foreign
 from lakeindex.commit.services.archive import archive_table
-from lakeindex.errors import InvariantError, WriteConflictError
+from lakeindex.errors import InvariantError, PendingInstantError, WriteConflictError
 from lakeindex.format.commit_metadata import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, CommitMetadata
 from lakeindex.model import ARRANGING_OPERATION, BaseFile, IndexSpec, IndexType, Instant, InstantState
+from lakeindex.options.clustering_options import ClusteringOptions, ClusteringUpdates
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import index_record, store_index_change
+from lakeindex.timeline.avro_instants import (
+    ClusteringGroup,
+    ClusteringSlice,
+    RequestedReplace,
+    format_requested_replace,
+)
 from lakeindex.timeline.verdicts import Outcome, Verdict, decide
 from tests.model.buckets import group_id
-from tests.model.world import CONFIG, PARTITION, stat_of
+from tests.model.world import CONFIG, PARTITION, file_id, stat_of
 from tests.unit.commit.protocol_support import BATCH, FIRST, OTHER, World
 from tests.unit.commit.test_commit import Written, begin
 
@@ -221,6 +229,21 @@ def test_every_guard_is_asked_in_its_order_before_a_file_is_written_and_before_a
     assert asked == list(REFUSED)
     mine.publish()
     assert asked == [*REFUSED, *REFUSED]
+
+
+def test_every_file_is_looked_at_for_a_clustering_that_waits(world: World) -> None:
+    """Whichever of them it is going to replace; one of ours that is at work, or that may lose, is in nobody's way."""
+    time, allow = "20260101000000500", CONFIG.having(ClusteringOptions, "updates", ClusteringUpdates.ALLOW)
+    plan = RequestedReplace("CLUSTER", (ClusteringGroup((ClusteringSlice(PARTITION, file_id(1)),)),))
+    world.store.write(f".hoodie/{time}.replacecommit.requested", format_requested_replace(plan))
+    files = Table.open(world.store).snapshot().base_files(PARTITION)
+    for order in itertools.permutations(files):
+        with pytest.raises(PendingInstantError, match=time):
+            refuse_clustered(Table.open(world.store).snapshot(), order, CONFIG)
+        refuse_clustered(Table.open(world.store).snapshot(), order, allow)
+    refuse_clustered(Table.open(world.store).snapshot(), files[:1], CONFIG)
+    claim_foreign(world.store, world.host("ours"), time)
+    refuse_clustered(Table.open(world.store).snapshot(), files, CONFIG)
 
 
 def test_an_overwrite_is_seen_wherever_it_stands_among_others(world: World) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from lakeindex.commit.recovery import maintaining
+from lakeindex.commit.services.archive import archive_table
 from lakeindex.commit.services.clean import clean_table
 from lakeindex.commit.services.restore import Going, later_writes, plan_restore, restore_table
 from lakeindex.commit.services.rollback import rollback_instant
@@ -16,6 +17,7 @@ from lakeindex.commit.services.savepoints import create_savepoint, delete_savepo
 from lakeindex.errors import LakeIndexError, PendingInstantError, TableUnsupportedError, UsageError
 from lakeindex.format import instants as names
 from lakeindex.model import Instant, InstantState
+from lakeindex.options.types import LockProvider
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
 from lakeindex.timeline.avro_instants import (
@@ -29,7 +31,7 @@ from lakeindex.timeline.avro_instants import (
 )
 from lakeindex.timeline.layout import TimelineLayout
 from lakeindex.timeline.timeline import Timeline
-from lakeindex.timeline.verdicts import decisions
+from lakeindex.timeline.verdicts import decisions, forget_verdict
 from tests.model.world import CONFIG, LAYOUT, Batch, live_rows
 from tests.unit.commit.protocol_support import BATCH, FIRST, OTHER, World
 
@@ -275,6 +277,39 @@ def test_readers_see_the_old_or_the_new_and_whoever_writes_next_finishes_it(worl
         assert live_rows(world.store)["b1"] == ["two"], "the batch that went was sent again"
         done = parse_restore(world.store.read(files_at(world, names.RESTORE)[-1]), "done")
         assert len(done.files) == WENT, "whatever the first try had deleted: Hudi's metadata table goes by them"
+
+
+def test_a_damaged_commit_of_which_no_verdict_is_left_can_be_restored_away(world: World) -> None:
+    """It is what one restores for; what batch it was nobody can tell any more."""
+    _, second, third = three(world)
+    forget_verdict(world.store, third)
+    world.store.write(LAYOUT.path(Table.open(world.store).load_timeline().find(third)[0]), b"another one's")
+    restore(world, second)
+    assert Table.open(world.store).load_timeline().last_completed_write_time == second
+    assert live_rows(world.store)["a1"] == ["one"]
+
+
+def test_an_instant_that_a_killed_archiver_has_in_its_log_is_not_restored_to(world: World) -> None:
+    """The next archiver takes it off the timeline, though nothing newer is in the archive."""
+    _, second, _ = three(world)
+    before = world.store.snapshot()
+    archive_table(Table.open(world.store), 1, CONFIG, host=world.host("archiver"))
+    world.store.restore({**before, **world.store.snapshot()})
+    with pytest.raises(TableUnsupportedError, match=f"{second}, which is not older, was archived"):
+        plan_restore(Table.open(world.store), second)
+
+
+@pytest.mark.parametrize("take_back", ["restore", "rollback"])
+def test_nothing_is_taken_back_beside_a_writer_that_shares_hudis_lock(world: World, take_back: str) -> None:
+    """It may be in flight beside a write; but what it has read would not be there any more."""
+    _, second, third = three(world)
+    world.put_pending(f"{third}9")
+    config = replace(CONFIG, lock_provider=LockProvider.FILE_SYSTEM)
+    table, host = Table.open(world.store), world.host("operator")
+    act, time = (restore_table, second) if take_back == "restore" else (rollback_instant, third)
+    with pytest.raises(PendingInstantError, match=f"{third}9"):
+        act(table, time, config, host=host)  # type: ignore[operator] # either takes these
+    assert Table.open(world.store).load_timeline().last_completed_write_time == third
 
 
 def test_what_a_killed_cleaner_left_is_finished_before_a_restore(world: World) -> None:

@@ -9,6 +9,7 @@ from lakeindex.commit.services.clean import clean_table
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
+from lakeindex.timeline.records import OWN_FOLDER
 from lakeindex.timeline.verdicts import verdict_path
 from tests.model.world import CONFIG
 from tests.unit.commit.protocol_support import BATCH, FIRST, Batch, World
@@ -124,3 +125,7 @@ def test_what_an_import_says_is_on_disk_before_it_goes_on(world: World) -> None:
     put_complete(world.store)
     assert {path for path in world.store.snapshot() if "import" in path} <= world.store.synced
     assert load_mark(world.store) == replace(mark, is_complete=True)
+    complete, begun = (f"{OWN_FOLDER}/import{what}.json" for what in ("-complete", ""))
+    for torn, said in ((complete, mark), (begun, None)):
+        world.store.write(torn, b"{")
+        assert load_mark(world.store) == said

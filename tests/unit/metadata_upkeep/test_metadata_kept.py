@@ -125,6 +125,17 @@ def test_ten_delta_commits_are_compacted_and_pending_writes_hold_it_up(kept: Wor
     check_metadata(kept.store)
 
 
+def test_a_compaction_is_due_at_so_many_delta_commits_and_not_before(kept: World) -> None:
+    kept.upsert(BATCH)
+    kept.upsert(OTHER)
+    there = compaction.delta_commits_since(view_of(kept).timeline)
+    for most, is_due in ((there + 1, False), (there, True)):
+        config = replace(CONFIG, index_max_deltas=most)
+        context = WriteContext(Table.open(kept.store), kept.host("compactor"), config)
+        assert (compact_if_due(context) is not None) is is_due
+    check_metadata(kept.store)
+
+
 def test_a_delta_commit_that_a_zombie_put_is_taken_back(kept: World) -> None:
     time = kept.upsert(BATCH)
     before = kept.store.snapshot()

@@ -105,17 +105,19 @@ PENDING = (InstantState.REQUESTED, InstantState.INFLIGHT)
         ("replacecommit", (b"asked", b"begun"), b"begun"),
         ("replacecommit", (b"asked", b""), b"asked"),
         ("commit", (b"asked", b"begun"), None),
+        ("compaction", (b"asked", b""), b"asked"),
         ("rollback", (b"asked", b"begun"), None),
     ],
 )
 def test_what_hudi_keeps_of_the_files_before(action: str, before: tuple[bytes, bytes], plan: bytes | None) -> None:
     store = MemoryStorage()
     files = [Instant(time_of(1), action, state) for state in PENDING]
-    files.append(Instant(time_of(1), action, InstantState.COMPLETED, time_of(2)))
+    done = "commit" if action == "compaction" else action
+    files.append(Instant(time_of(1), done, InstantState.COMPLETED, time_of(2)))
     for one, data in zip(files, (*before, b"done"), strict=True):
         store.write(LAYOUT.path(one), data)
     LsmArchive(store, FOLDER).record(Timeline.of(LAYOUT, files, store), files, Recorded(frozenset(), 0))
-    assert rows_of(store) == [ArchivedInstant(time_of(1), time_of(2), action, b"done", plan)]
+    assert rows_of(store) == [ArchivedInstant(time_of(1), time_of(2), done, b"done", plan)]
 
 
 def test_a_timeline_that_another_archives_at_once_is_noticed() -> None:

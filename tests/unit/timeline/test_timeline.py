@@ -112,6 +112,7 @@ def test_what_was_archived_beyond_a_savepoint_is_visible_and_nothing_else() -> N
     assert not found.is_visible(T2), "no archive"
     assert {one.action for one in timeline.find(T1)} == {"commit", "savepoint"}
     assert timeline.last_completed_write_time == T3
+    assert timeline_of(*commit(T1), f"{T1}.savepoint.inflight").savepoints == set(), "half of one keeps nothing"
 
 
 def test_old_instants_sort_as_the_last_millisecond() -> None:
