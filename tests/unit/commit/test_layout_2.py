@@ -7,12 +7,13 @@ from dataclasses import replace
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.commit.services.archive import archive_table, archived_lately
+from lakeindex.commit.services.archive import archive_table, archived_lately, plan_archiving
 from lakeindex.commit.services.clean import clean_table
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import StorageError, TimelineChangedError
+from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.format.java_properties import format_properties, parse_properties
-from lakeindex.model import Instant
+from lakeindex.model import Instant, InstantState
 from lakeindex.options.types import Version10, WriteConfig
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
 from lakeindex.table.handle import Table
@@ -20,6 +21,7 @@ from lakeindex.table.properties import metadata_table_of
 from lakeindex.table.property_keys import PROPERTIES_PATH
 from lakeindex.timeline.verdicts import load_verdict
 from tests.builders import Oracle, Row, batch_of, make_table, rows_of
+from tests.unit.commit.protocol_support import PROPERTIES
 
 CONFIG = WriteConfig(cleaner_commits=1, version10=Version10.WRITE)
 WRITE = {"lakeindex.table.version10": "write"}
@@ -55,6 +57,21 @@ class Versioned:
         return {
             (row["_hoodie_partition_path"], row["id"], row["day"], row["ts"], row["v"]) for row in rows_of(self.table)
         }
+
+
+def test_a_write_stays_as_long_as_one_that_ended_before_it_and_so_on() -> None:
+    """What began third ended first: with it the second stays, and with that the first."""
+    store = MemoryStorage()
+    properties = {**PROPERTIES, "hoodie.table.version": "9", "hoodie.timeline.layout.version": "2"}
+    store.write(PROPERTIES_PATH, format_properties(properties))
+    layout = Table.open(store).properties.timeline_layout
+    for number, end in ((1, 16), (2, 19), (3, 15), (4, 18)):
+        for state, at in ((InstantState.REQUESTED, None), (InstantState.COMPLETED, f"202601010000000{end}")):
+            path = layout.path(Instant(f"202601010000000{number:02d}", "commit", state, at))
+            store.write(path, layout.encode_commit(CommitMetadata({}, "UPSERT")) if at else b"")
+    plan = plan_archiving(Table.open(store), 1)
+    assert plan.instants == ()
+    assert str(plan.held_by).startswith("20260101000000002, which was completed after a newer write")
 
 
 @pytest.fixture(params=[8, 9, 10])

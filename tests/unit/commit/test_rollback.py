@@ -57,6 +57,20 @@ def test_the_three_files_that_hudi_expects(world: World) -> None:
     assert (metadata.start_time, metadata.instant_time, metadata.deleted) == (own, instant, plan.files)
 
 
+def test_a_commit_goes_before_what_was_before_it(world: World) -> None:
+    """A kill in between leaves a pending instant of which Hudi has a file, never one that was not asked for."""
+    instant = world.upsert(BATCH)
+    gone: list[str] = []
+
+    def hook(call: Call) -> None:
+        if call.name == "delete" and call.path.startswith(f".hoodie/{instant}"):
+            gone.append(call.path.removeprefix(f".hoodie/{instant}."))
+
+    world.store.hook = hook
+    roll_back(world, instant)
+    assert [one for one in gone if not one.endswith(".crc")] == ["commit", "inflight", "commit.requested"]
+
+
 def test_only_the_newest_may_go(world: World) -> None:
     first = world.upsert(BATCH)
     second = world.upsert(OTHER, "two")

@@ -119,6 +119,19 @@ def test_a_writer_that_begins_while_strays_are_looked_for_loses_nothing(world: W
     assert number > 3
 
 
+def test_a_commit_that_is_archived_while_strays_are_looked_for_proves_nothing(world: World) -> None:
+    first = world.upsert(BATCH)
+    world.store.write(stray(9, first), b"{}")
+
+    def hook(call: Call) -> None:
+        if call.name == "read" and call.path == f".hoodie/{first}.commit":
+            world.store.hook = None
+            world.store.delete(call.path)
+
+    world.store.hook = hook
+    assert find_strays(Table.open(world.store)) == ()
+
+
 def test_what_may_be_archived_pending_or_hudis_is_never_deleted(world: World) -> None:
     world.upsert(BATCH)
     world.put_pending("20260101000000777")

@@ -240,6 +240,10 @@ def test_a_record_index_is_made_anew_beside_the_base_files_of_a_compaction_befor
     assert before.items() <= kept.store.snapshot().items()
     (index,) = kept.view.slices(RECORD_INDEX)
     assert set(kept.view.records(index)) == {"c"}
+    kept.act(20, {"a": 1})
+    compaction.compact(kept.view, PartitionChange({"d": location_record(PLACE)}))
+    assert [one.logs for one in kept.view.slices(FILES)] == [()], "all are compacted together"
+    assert kept.files == {"a": 1}
 
 
 def test_a_base_file_that_is_put_again_has_no_checksum_of_the_one_before() -> None:

@@ -121,6 +121,9 @@ def test_a_partition_is_not_added_where_something_is_in_its_place(world: World) 
     with pytest.raises(MetadataTableError, match="name no partition record_index"):
         begin_adding(world.store, "record_index", "20260101000000000")
     assert NOTE not in world.store.snapshot()
+    assert drop_metadata_table(Table.open(world.store), ["record_index"], host=world.host("b")) == ("record_index",)
+    assert not world.store.list(".hoodie/metadata/record_index"), "what the error says helps"
+    check_metadata(world.store)
 
 
 def test_who_builds_and_is_overtaken_switches_nothing_on(world: World) -> None:

@@ -8,7 +8,7 @@ import pytest
 from lakeindex.errors import ObjectExistsError, OptionError, StorageError, TableExistsError, UnknownOutcomeError
 from lakeindex.format.java_properties import parse_properties
 from lakeindex.model import IndexType, KeyGeneratorType, MergeMode
-from lakeindex.options.option import TABLE_VERSION_OPTION, TABLE_VERSIONS
+from lakeindex.options.option import TABLE_VERSION_OPTION, TABLE_VERSIONS, VERSION10_OPTION
 from lakeindex.options.option_table import CREATE_OPTIONS, options_table
 from lakeindex.options.parse import parse_create_options, parse_options
 from lakeindex.options.types import CreateConfig, WriteConfig
@@ -284,7 +284,7 @@ def test_other_files_are_in_nobodys_way(tmp_path: Path) -> None:
     storage = FolderStorage(tmp_path)
     storage.write("README.md", b"hello")
     storage.write("batches/part-0.parquet", b"hello")
-    create_table(storage, SPEC)
+    create_table(storage, replace(SPEC, columns=(*SPEC.columns, "_hoodie_is_deleted")))  # by which Hudi deletes rows
 
 
 class Racer(FolderStorage):
@@ -334,6 +334,12 @@ def test_a_lost_put_is_an_unknown_outcome(tmp_path: Path) -> None:
         ({"key_fields": ()}, {}, "--key"),
         ({"key_fields": ("nope",)}, {}, "nope"),
         ({"key_fields": ("id", "id")}, {}, "--key"),
+        ({"partition_fields": ("region", "region")}, {}, "--partition"),
+        ({"ordering_fields": ("ts", "ts")}, {TABLE_VERSION_OPTION: "9"}, "--ordering"),
+        *(({"ordering_fields": ("ts", "val")}, {TABLE_VERSION_OPTION: version}, "--ordering") for version in "68"),
+        ({}, {TABLE_VERSION_OPTION: "10"}, TABLE_VERSION_OPTION),
+        *(({"columns": (name,), "key_fields": (name,), "partition_fields": (), "ordering_fields": ()}, {}, name)
+          for name in ("a:b", " a", "a ", "")),
         ({"partition_fields": ("nope",)}, {}, "nope"),
         ({"ordering_fields": ("nope",)}, {}, "nope"),
         ({"columns": ("a,b",), "key_fields": ("a,b",), "partition_fields": (), "ordering_fields": ()}, {}, "a,b"),
@@ -425,6 +431,7 @@ def test_a_table_of_each_version_says_what_hudis_says(tmp_path: Path, version: i
     assert ("hoodie.record.merge.mode" in entries) is (version > 6)
     assert ("hoodie.compaction.payload.class" in entries) is (version < 9)
     assert ("hoodie.table.precombine.field" in entries) is (version < 9)
+    assert (tmp_path / ".hoodie" / "timeline").is_dir() is (version > 6), "Hudi 1.x lists it"
     if version > 6:
         theirs = entries_of(Table.open(open_storage(str(unpack_table(f"h120_v{version}_main", tmp_path)))))
         ours_alone = {"hoodie.database.name", "hoodie.table.create.schema", "lakeindex.table.binding"}
@@ -440,6 +447,13 @@ def test_a_table_of_each_version_says_what_hudis_says(tmp_path: Path, version: i
             "hoodie.table.format",
         }
         assert {key: entries.get(key) for key in said} == {key: theirs.get(key) for key in said}
+
+
+@pytest.mark.parametrize(("populate", "mode"), [("true", "ALL"), ("false", "NONE")])
+def test_a_table_of_version_10_says_which_meta_columns_it_stores(tmp_path: Path, populate: str, mode: str) -> None:
+    options = {TABLE_VERSION_OPTION: "10", VERSION10_OPTION: "write", "hoodie.populate.meta.fields": populate}
+    entries = entries_of(create_table(FolderStorage(tmp_path), spec_with(options=options)))
+    assert entries["hoodie.meta.fields.mode"] == mode
 
 
 def test_versions_that_can_be_chosen_are_those_that_are_known() -> None:

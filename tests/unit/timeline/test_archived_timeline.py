@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from lakeindex.format import instants as names
-from lakeindex.timeline.archived_timeline import ArchivedLog, ArchivedTimeline, _said_by, _said_by_row
+from lakeindex.storage.memory import Call, MemoryStorage
+from lakeindex.timeline.archived_timeline import (
+    ArchivedLog,
+    ArchivedTimeline,
+    _said_by,
+    _said_by_row,
+    load_archived_timeline,
+)
 from lakeindex.timeline.avro_instants import (
     AVRO_MAGIC,
     NOTHING_UNDONE,
@@ -18,6 +25,7 @@ from lakeindex.timeline.avro_instants import (
 )
 from lakeindex.timeline.layout import TimelineLayout
 from lakeindex.timeline.lsm_archive import ArchivedInstant
+from tests.unit.timeline.archives import ARCHIVE, put_log
 
 OLD, FIRST, SECOND, LATE = (f"2026010100000000{number}" for number in range(4))
 ROLLED_BACK: dict[str, Any] = {
@@ -48,6 +56,21 @@ def test_what_an_archive_knows_of_an_instant() -> None:
         (nothing, FIRST, None),
     ]
     assert [(time, archive.knows(time)) for archive, time, _ in cases] == [(time, known) for _, time, known in cases]
+
+
+def test_a_log_that_was_merged_away_while_the_archive_is_read_is_no_damage() -> None:
+    """Hudi has put what it said into a newer one."""
+    store = MemoryStorage()
+    put_log(store, [FIRST], number=1)
+    put_log(store, [FIRST, SECOND], number=2)
+
+    def hook(call: Call) -> None:
+        if call.name == "read" and ".archive.1_" in call.path:
+            store.hook = None
+            store.delete(call.path)
+
+    store.hook = hook
+    assert load_archived_timeline(store, ARCHIVE) == ArchivedTimeline(frozenset({FIRST, SECOND}))
 
 
 def test_what_the_entries_of_a_log_say() -> None:

@@ -15,7 +15,7 @@ from lakeindex.model import Instant, InstantState
 from lakeindex.storage import open_storage
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.table.handle import Table
-from lakeindex.timeline.layout import LAYOUT_1, LAYOUT_2, TimelineLayout
+from lakeindex.timeline.layout import LAYOUT_1, LAYOUT_2, TimelineLayout, layout_of_version
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import Outcome, Verdict, decide, load_verdict, shrink, verdict_path
 from tests.vectors_support import unpack_table
@@ -27,6 +27,10 @@ COMMITTED = CommitMetadata({"p": (STAT,)}, "UPSERT", {"schema": "{}", "nothing":
 
 def commit_at(time: str, completed: str) -> Instant:
     return Instant(time, COMMIT, InstantState.COMPLETED, completed)
+
+
+def test_versions_that_never_stood_for_long_have_the_layout_of_their_time() -> None:
+    assert [layout_of_version(number) for number in (0, 5, 6, 7, 8, 9, 10, 11)] == [LAYOUT_1] * 3 + [LAYOUT_2] * 5
 
 
 def test_new_times_follow_every_instant_and_every_completion() -> None:
