@@ -826,6 +826,7 @@ ELSEWHERE = {
     "commit.write_session": (2, "tests/model"),
     "conductor.upsert": (1, "is logged"),
     "errors": (3, "tests/unit/test_doors.py"),
+    "table.index_inference": (1, "tests/unit/table/test_bucket_facts.py"),
     "index.bucket": (2, "tests/unit/operations/test_rescaling.py; advice"),
     "index.bucket_options": (1, "describes an option"),
     "index.hbase.hbase_options": (1, "describes an option"),

@@ -105,10 +105,14 @@ def _marks(storage: Storage, source: str) -> list[_Mark]:
     return sorted(marks, key=lambda one: (comparable(one[0]), comparable(one[1])))
 
 
-def _began(storage: Storage, feed: Feed, marks: Sequence[_Mark]) -> str | None:
-    """Where the first feed of a source began, if none counts any more; where this one begins, if there was none."""
+def _began(storage: Storage, timeline: Timeline, feed: Feed, marks: Sequence[_Mark]) -> str | None:
+    """Where the first feed of a source began, if none counts any more. If there was none: where this one begins, as
+    what was before may have been loaded otherwise; into a table without a commit nothing was.
+    """
     found = records.load(storage, marks[0][2]) if marks else None
-    return found["since"] if found else feed.since
+    if found:
+        return found["since"]
+    return feed.since if timeline.completed_writes else None
 
 
 def check_follows(storage: Storage, timeline: Timeline, feed: Feed) -> Applied | None:
@@ -124,7 +128,7 @@ def check_follows(storage: Storage, timeline: Timeline, feed: Feed) -> Applied |
         return None
     marks = _marks(storage, feed.source)
     done = _newest(storage, timeline, marks)
-    at = _began(storage, feed, marks) if done is None else done.until
+    at = _began(storage, timeline, feed, marks) if done is None else done.until
     if feed.since == at:
         return None
     if done is not None and comparable(feed.until) <= comparable(done.until):

@@ -17,7 +17,10 @@ def test_changes_up_to_a_point_are_applied(tmp_path: Path) -> None:
     assert lakeindex("apply", target.uri, "--from", source.uri, "--until", ends[1], "--json").json["noop"]
     assert lakeindex("apply", target.uri, "--from", source.uri, "--json").json["inserts"] == 1
     other = make_table(tmp_path / "other")
-    lakeindex("apply", other.uri, "--from", source.uri, "--since", ends[0], "--until", ends[1])
+    words = ("apply", other.uri, "--from", source.uri, "--since", ends[0], "--until", ends[1], "--json")
+    refused = lakeindex(*words)
+    assert (refused.exit_code, refused.json["error"]["culprit"]) == (2, ends[0]), "what was before is not there"
+    assert lakeindex(*words, "--force").exit_code == 0
     assert [row["id"] for row in other.read(meta=False).to_pylist()] == ["b"]
 
 

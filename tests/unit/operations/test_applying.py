@@ -164,6 +164,26 @@ def test_feeds_are_applied_in_order_and_none_is_left_out(tmp_path: Path) -> None
     assert rows(dst) == rows(src)
 
 
+def test_a_first_feed_begins_at_the_beginning_unless_the_copy_has_rows(tmp_path: Path) -> None:
+    """Who begins in the middle without a copy of what was before has an incomplete one, which says that it is whole."""
+    source = make_table(tmp_path / "source")
+    first = str(source.upsert(batch_of([Row("a", "x", 1, "1")])).instant)
+    source.upsert(batch_of([Row("b", "x", 1, "1")]))
+    copy = make_table(tmp_path / "copy")
+    late = source.changes(since=first)
+    with pytest.raises(UsageError, match="leaves out what was changed between") as caught:
+        copy.apply(late)
+    assert "since=None" in str(caught.value.hint)
+    assert (copy.history(), copy.applied_until(source.uri)) == ((), None)
+    copy.apply(source.changes(since=None))
+    assert copy.apply(late).noop
+    assert sorted(copy.read(meta=False)["id"].to_pylist()) == ["a", "b"]
+    forced, loaded = make_table(tmp_path / "forced"), make_table(tmp_path / "loaded")
+    assert forced.apply(late, force=True).inserts == 1
+    loaded.upsert(source.read(as_of=first, meta=False))
+    assert loaded.apply(late).inserts == 1
+
+
 def test_a_feed_leaves_out_those_before_it_whose_commits_were_taken_back(tmp_path: Path) -> None:
     """Also where no feed of the source is applied any more; one may go on where a copy was begun otherwise."""
     src, dst = pair(tmp_path)
