@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import queue
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.mutants.seeds import ROOT, Mutant, SeedError, load
-from tests.mutants.trees import FAILED, PASSED, Outcome, Tree, trees
+from tests.mutants.trees import PASSED, Tree, on_each, trees
 
 RESULTS = ROOT / ".mutants" / "results.json"
 PAGE = Path(__file__).parent / "README.md"
@@ -67,23 +65,11 @@ def _check_baseline(todo: list[Mutant], places: list[Tree]) -> None:
 
 
 def _run_all(todo: list[Mutant], places: list[Tree], kept: dict[str, Result]) -> None:
-    free: queue.Queue[Tree] = queue.Queue()
-    for place in places:
-        free.put(place)
-
-    def run(mutant: Mutant) -> tuple[Mutant, Result]:
-        place = free.get()
-        try:
-            return mutant, _run_one(mutant, place)
-        finally:
-            free.put(place)
-
     RESULTS.parent.mkdir(exist_ok=True)
-    with ThreadPoolExecutor(len(places)) as pool:
-        for number, (mutant, result) in enumerate(pool.map(run, todo), 1):
-            kept[mutant.id] = result
-            RESULTS.write_text(json.dumps(kept, indent=1))
-            print(f"{number:4d} {result['outcome']:9} {result['seconds']:6} s  {mutant.id}  {result['by']}", flush=True)
+    for number, (mutant, result) in enumerate(on_each(places, todo, _run_one), 1):
+        kept[mutant.id] = result
+        RESULTS.write_text(json.dumps(kept, indent=1))
+        print(f"{number:4d} {result['outcome']:9} {result['seconds']:6} s  {mutant.id}  {result['by']}", flush=True)
 
 
 def _run_one(mutant: Mutant, place: Tree) -> Result:
@@ -91,19 +77,8 @@ def _run_one(mutant: Mutant, place: Tree) -> Result:
     key = mutant.key(place.folder)
     with place.with_bug(mutant):
         outcome = place.run(mutant.tests, LIMIT_SECONDS, first=True)
-    word, by = _judged(outcome)
+    word, by = outcome.judged
     return {"key": key, "outcome": word, "by": by, "seconds": round(time.monotonic() - started, 1)}
-
-
-def _judged(outcome: Outcome) -> tuple[str, str]:
-    if outcome.code == PASSED:
-        return "survived", ""
-    if outcome.code is None:
-        return "caught", "(did not end)"
-    failed = [line for line in outcome.said.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    if outcome.code == FAILED and failed and "error during collection" not in outcome.said:
-        return "caught", failed[0].split(" - ")[0]
-    return "broken", outcome.said[-500:]  # nothing could be collected: this is no bug that a test can see
 
 
 def _report(chosen: list[Mutant], kept: dict[str, Result], *, page: bool) -> int:

@@ -12,18 +12,17 @@ from __future__ import annotations
 import argparse
 import ast
 import json
-import queue
 import random
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from coverage import CoverageData
 
 from tests.mutants.seeds import LIBRARY, ROOT, Mutant
-from tests.mutants.trees import PASSED, Tree, trees
+from tests.mutants.trees import Tree, on_each, trees
 
 LIMIT_SECONDS = 120.0
 #: Tests of one bug: as many of those nearest to its module, and of the others.
@@ -40,6 +39,8 @@ _SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Is: ast.IsNot,
     ast.IsNot: ast.Is,
 }
+Change = tuple[str, ast.expr | ast.stmt, str]
+"""How something could be wrong, what is replaced, and by which text."""
 _SWAPPED_NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
 
@@ -55,7 +56,7 @@ class Drawn(Mutant):
         return text[: self.offset] + self.replace + text[self.offset + len(self.search) :]
 
 
-def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST, str]]:
+def changes(node: ast.AST) -> Iterator[Change]:
     """What could be wrong at a node: how, the node that is replaced, and by which text."""
     match node:
         case ast.If(test=test):
@@ -78,7 +79,7 @@ def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST, str]]:
             yield from _of_expression(node)
 
 
-def _of_expression(node: ast.expr) -> Iterator[tuple[str, ast.AST, str]]:
+def _of_expression(node: ast.expr) -> Iterator[Change]:
     match node:
         case ast.Compare(ops=[operator], left=left, comparators=[right]):
             if type(operator) in _SWAPPED:
@@ -134,10 +135,9 @@ def bugs_of(path: Path) -> Iterator[Drawn]:
 
     for function, node in _places(ast.parse(text)):
         for how, replaced, by in changes(node):
-            begin = offset(replaced.lineno, replaced.col_offset)  # type: ignore[attr-defined] # all that is replaced has a place
-            end = offset(replaced.end_lineno, replaced.end_col_offset)  # type: ignore[attr-defined] # as above
-            name = path.relative_to(ROOT / LIBRARY).as_posix()
-            line = replaced.lineno  # type: ignore[attr-defined] # as above
+            begin = offset(replaced.lineno, replaced.col_offset)
+            end = offset(replaced.end_lineno or 0, replaced.end_col_offset or 0)  # the parser says them of all
+            name, line = path.relative_to(ROOT / LIBRARY).as_posix(), replaced.lineno
             yield Drawn(f"{name}:{begin}:{how}:{by}", name, text[begin:end], by, how, (), "", begin, line, function)
 
 
@@ -196,32 +196,20 @@ def main() -> int:
     known = {json.loads(line)["id"] for line in into.read_text().splitlines()} if into.exists() else set()
     todo = [one for one in draw(arguments.package, arguments.count, arguments.seed) if one.id not in known]
     with trees(arguments.workers) as places, into.open("a") as out:
-        free: queue.Queue[Tree] = queue.Queue()
-        for place in places:
-            free.put(place)
-
-        def run(bug: Drawn) -> tuple[Drawn, str, str]:
-            place = free.get()
-            try:
-                return bug, *_judged(bug, place, reached)
-            finally:
-                free.put(place)
-
-        with ThreadPoolExecutor(len(places)) as pool:
-            for bug, outcome, by in pool.map(run, todo):
-                entry = {
-                    "id": bug.id,
-                    "file": bug.file,
-                    "line": bug.line,
-                    "function": bug.function,
-                    "how": bug.why,
-                    "before": bug.search,
-                    "after": bug.replace,
-                    "outcome": outcome,
-                    "by": by,
-                }
-                out.write(json.dumps(entry) + "\n")
-                out.flush()
+        for bug, (outcome, by) in on_each(places, todo, partial(_judged, reached=reached)):
+            entry = {
+                "id": bug.id,
+                "file": bug.file,
+                "line": bug.line,
+                "function": bug.function,
+                "how": bug.why,
+                "before": bug.search,
+                "after": bug.replace,
+                "outcome": outcome,
+                "by": by,
+            }
+            out.write(json.dumps(entry) + "\n")
+            out.flush()
     return 0
 
 
@@ -235,12 +223,10 @@ def _judged(bug: Drawn, place: Tree, reached: Reached) -> tuple[str, str]:
         return "unreached", ""
     with place.with_bug(bug):
         outcome = place.run(tests, LIMIT_SECONDS, first=True)
-    if outcome.code == PASSED:
-        return "survived", f"{len(tests)} tests"
-    if outcome.code is None:
-        return "caught", "(did not end)"
-    failed = [line for line in outcome.said.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return "caught", failed[0].split(" - ")[0] if failed else outcome.said[-200:]
+    word, by = outcome.judged
+    if word == "survived":
+        return word, f"{len(tests)} tests"
+    return "caught", by  # what cannot even be loaded is seen by everybody
 
 
 def _arguments() -> argparse.Namespace:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from lakeindex.hashing import compile_loops
 from tests.mutants.seeds import LIBRARY, ROOT, Mutant
 
+_Bug = TypeVar("_Bug", bound=Mutant)
+_R = TypeVar("_R")
 SHARED = (".venv", ".java", ".uv")
 """Folders of the checkout that a copy links to."""
 OF_A_TREE = frozenset({"PYTHONPATH", "LAKEINDEX_HOME", "AIRFLOW_HOME", "AIRFLOW__CORE__DAGS_FOLDER"})
@@ -29,6 +34,18 @@ class Outcome:
 
     code: int | None
     said: str
+
+    @property
+    def judged(self) -> tuple[str, str]:
+        """``caught``, ``survived`` or ``broken`` (nothing could be collected), and by which test, or what was said."""
+        if self.code == PASSED:
+            return "survived", ""
+        if self.code is None:
+            return "caught", "(did not end)"
+        failed = [line for line in self.said.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        if self.code == FAILED and failed and "error during collection" not in self.said:
+            return "caught", failed[0].split(" - ")[0]
+        return "broken", self.said[-500:]
 
 
 class Tree:
@@ -123,6 +140,25 @@ class Tree:
         """End its server."""
         if self._server is not None:
             self._server.communicate()
+
+
+def on_each(
+    places: Sequence[Tree], todo: Iterable[_Bug], work: Callable[[_Bug, Tree], _R]
+) -> Iterator[tuple[_Bug, _R]]:
+    """What comes of a piece of work on each bug, in a copy of the checkout that nobody else has meanwhile; in order."""
+    free: queue.Queue[Tree] = queue.Queue()
+    for place in places:
+        free.put(place)
+
+    def alone(bug: _Bug) -> tuple[_Bug, _R]:
+        place = free.get()
+        try:
+            return bug, work(bug, place)
+        finally:
+            free.put(place)
+
+    with ThreadPoolExecutor(len(places)) as pool:
+        yield from pool.map(alone, todo)
 
 
 @contextmanager

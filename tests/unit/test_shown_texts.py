@@ -27,6 +27,7 @@ from lakeindex.model import VERSION
 from lakeindex.report.contents import RunReport, TableReport
 from lakeindex.report.page import render_history, render_page
 from lakeindex.showing.notebook import Shown, shower
+from tests.unit.test_showing import all_below
 
 TEXTS = Path(__file__).parent / "shown_texts"
 for _name in (
@@ -59,11 +60,7 @@ TIMES = (
 
 def results() -> list[type[Shown]]:
     """All that have fields and a text of their own."""
-    below, found = [Shown], []
-    while below:
-        kinds = below.pop().__subclasses__()
-        below += kinds
-        found += [one for one in kinds if dataclasses.is_dataclass(one) and "shown_by" in vars(one)]
+    found = [one for one in all_below(Shown) if dataclasses.is_dataclass(one) and "shown_by" in vars(one)]
     return sorted({getattr(import_module(one.__module__), one.__name__) for one in found}, key=lambda one: one.__name__)
 
 

@@ -182,8 +182,8 @@ def candidates(ends: Iterable[Ends], values: Sequence[Any]) -> float:
     """How many ranges hold a value, on average. One that is not known may hold any, and so may that of a file of before
     the column's values became texts.
     """
-    listed, are_texts = list(ends), [isinstance(value, str) for value in values[:1]]
-    known = [one for one in listed if one is not None and are_texts in ([], [isinstance(one[0], str)])]
+    listed = list(ends)
+    known = [one for one in listed if one and (not values or isinstance(one[0], str) == isinstance(values[0], str))]
     lows, highs = sorted(low for low, _ in known), sorted(high for _, high in known)
     held = sum(bisect_right(lows, value) - bisect_left(highs, value) for value in values)
     return len(listed) - len(known) + (held / len(values) if values else 0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from statistics import median
 
+from lakeindex.format.instants import TIME_DIGITS
 from lakeindex.report.compared_runs import Compared, Comparison
 from lakeindex.report.contents import CommitLine, RunReport, TableReport, title_of
 from lakeindex.report.page import MOST_SHOWN, name_of
@@ -128,7 +129,7 @@ def show_table_report(console: Screen, found: TableReport) -> None:
         "false positives",
     )
     spare = ("waiting", "false positives", "start-up", "written", "small")
-    grid = Grid.of(*names, spare=spare, folded=("commit",), fold=len("20260102030405678"))
+    grid = Grid.of(*names, spare=spare, folded=("commit",), fold=TIME_DIGITS)
     for one in shown:
         grid.add_row(*_commit_cells(one))
     console.print(grid)

@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass, field
 
-from lakeindex.model import InstantState
-from lakeindex.storage.memory import MemoryStorage
+import pytest
+
+from lakeindex.errors import LakeIndexError
+from lakeindex.model import Instant, InstantState
+from lakeindex.storage.memory import Fault, MemoryStorage
+from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, Process
 from tests.model.world import (
     FIRST,
@@ -49,6 +53,16 @@ class World:
 
     def upsert(self, batch: Batch, name: str = "writer") -> str:
         return upsert(self.store, batch, self.host(name))
+
+    def decide(self, batch: Batch) -> Instant:
+        """A writer's commit that is decided and not completed: it was killed before that was put."""
+        self.store.hook = lambda call: Fault.ERROR if call.path.endswith(".commit") else None
+        with pytest.raises(LakeIndexError):
+            self.upsert(batch, "killed")
+        self.store.hook = None
+        self.gone.add("killed")
+        (pending,) = Table.open(self.store).load_timeline().pending_writes
+        return pending
 
     def names(self, folder: str = LAYOUT.folder) -> list[str]:
         return [one.path.rpartition("/")[2] for one in self.store.list_folder(folder).objects]

@@ -179,7 +179,7 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path):
         table.upsert(few(["a"]), partial=True, nulls="ignore")  # type: ignore[arg-type]
     for nulls in ("keep", ""):
         with pytest.raises(OptionError, match="nulls belongs to a partial update"):
-            table.upsert(few(["a"]), nulls=nulls)  # type: ignore[arg-type]
+            table.upsert(few(["a"]), nulls=nulls)  # type: ignore[arg-type] # what a caller without types may say
     with pytest.raises(SchemaMismatchError, match="no column 'e'"):
         table.upsert(few(["a"], e=[1]), partial=True)
     assert table.delete(few(["c"], day="y"), options=KEEP).deletes == 1

@@ -218,10 +218,8 @@ def _check_kept(table: Table, timeline: Timeline, target: Instant, writes: tuple
             culprit=gone or target.time,
             hint="restore to a later instant, or write the rows as you want them",
         )
+    in_the_way = {names.INDEXING} if force else {names.CLEAN, names.CLUSTERING, names.REPLACE_COMMIT, names.INDEXING}
     for one in timeline.pending:
-        in_the_way = (
-            {names.INDEXING} if force else {names.CLEAN, names.CLUSTERING, names.REPLACE_COMMIT, names.INDEXING}
-        )
         if one.action in in_the_way and comparable(one.time) > comparable(target.time):
             raise PendingInstantError(
                 f"the table cannot be restored to {target.time} while {one.action} {one.time} is {one.state}",

@@ -308,11 +308,11 @@ def stage_rows(
 
 def refuse_doubled(spec: RunSpec, facts: TableFacts, rows: pa.Table) -> None:
     """Nothing, unless each key has to be there once: some of these rows have one key. Raises: InputError: it has."""
+    lookup = combining_of(spec, facts).lookup
     if spec.feed is not None and spec.feed.unique_within:
-        _refuse_two_partitions(spec.feed, facts, rows)
+        _refuse_two_partitions(spec.feed, facts, rows, lookup)
     if spec.operation is not Operation.BULK_INSERT:
         return
-    lookup = combining_of(spec, facts).lookup
     counts = rows.group_by(lookup).aggregate([([], "count_all")])
     doubled = counts.filter(pc.greater(counts.column("count_all"), 1)).sort_by([(name, "ascending") for name in lookup])
     key = doubled.column(STAGED_KEY)[0].as_py()
@@ -323,9 +323,9 @@ def refuse_doubled(spec: RunSpec, facts: TableFacts, rows: pa.Table) -> None:
     )
 
 
-def _refuse_two_partitions(feed: Feed, facts: TableFacts, rows: pa.Table) -> None:
+def _refuse_two_partitions(feed: Feed, facts: TableFacts, rows: pa.Table, lookup: list[str]) -> None:
     """Raises: InputError: rows of several partitions of the source, each there still, would be one row here."""
-    lookup, within = Combining(facts.is_global, ()).lookup, feed.unique_within
+    within = feed.unique_within
     live = rows.filter(pc.not_equal(rows.column(STAGED_OP), OP_DELETE))
     there = [name for name in within if name in live.column_names]
     places = live.select([*lookup, *there]).unify_dictionaries()
