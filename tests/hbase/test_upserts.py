@@ -278,6 +278,26 @@ def test_an_older_copy_of_the_rows_is_brought_up_to_date_or_refused(bench: Bench
         table.upsert(batch_of(third), options=bench.options())
 
 
+@pytest.mark.parametrize("folds", [False, True])
+def test_a_table_that_is_put_back_from_a_backup_is_refused_and_built_anew(bench: Bench, folds: bool) -> None:
+    """A key that was deleted since has no row any more, and would be inserted beside the one that is there again."""
+    table, backup = bench.table(), bench.folder / "backup"
+    table.upsert(batch_of(FIRST), options=bench.options())
+    shutil.copytree(table.uri, backup)
+    more = {"hoodie__metadata__compact__max__delta__commits": "1"} if folds else {}
+    table.upsert(batch_of(SECOND), options=bench.options(**more))
+    shutil.rmtree(table.uri)
+    shutil.copytree(backup, table.uri)
+    third = [Row("b", "y", 3, "3"), Row("n", "y", 3, "3")]
+    with pytest.raises(IndexNotBuiltError, match="lakeindex index build"):
+        table.upsert(batch_of(third), options=bench.options())
+    assert content_of(table) == oracle_of(FIRST).content()
+    table.index_build(options=bench.options())
+    table.upsert(batch_of(third), options=bench.options())
+    assert content_of(table) == oracle_of(FIRST, third).content()
+    assert_follows(bench, table)
+
+
 def copied(bench: Bench) -> list[tuple[bytes, dict[bytes, bytes]]]:
     rows = bench.rows()
     scan = rows.client.call(lambda c: c.getRowsWithColumns(bench.name.encode(), all_keys(bench), None, {}))

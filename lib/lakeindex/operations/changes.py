@@ -44,6 +44,7 @@ from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import load_verdict
 from lakeindex.write.base_file import COMMIT_TIME
+from lakeindex.write.keys.key_generators import key_properties
 from lakeindex.write.types.avro_schema import CHANGE_TYPE, DELETE_MARK
 from lakeindex.write.types.moments import MomentsFile
 
@@ -260,7 +261,9 @@ def _plan(table: Table, timeline: Timeline, request: ChangesRequest, source: str
         since = None if request.since is None else last_point(timeline, end_of(timeline, request.since))
         until = end_of(timeline, until)
         within = () if across else table.properties.partition_fields
-        given = given.with_metadata(Feed(source, since, last_point(timeline, until) or until, within).metadata)
+        paths_by = key_properties(table.key_properties()) if within and table.properties.key_fields else ()
+        feed = Feed(source, since, last_point(timeline, until) or until, within, paths_by)
+        given = given.with_metadata(feed.metadata)
     extra = [rows.field(COMMIT_TIME)] if COMMIT_TIME not in chosen.names else []
     return ChangesPlan(
         table,

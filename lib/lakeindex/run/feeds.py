@@ -39,12 +39,14 @@ class Feed:
         since: the point in time that it begins after; None: the beginning.
         until: the point in time that it reaches to, inclusive.
         unique_within: the source's columns of the partition path, if two partitions of it may have one key.
+        paths_by: Hudi's properties by which the source then makes its partition paths.
     """
 
     source: str = ""
     since: str | None = None
     until: str = ""
     unique_within: tuple[str, ...] = ()
+    paths_by: tuple[tuple[str, str], ...] = ()
 
     @property
     def batch_id(self) -> str | None:
@@ -74,7 +76,19 @@ class Feed:
                 culprit=FEED_KEY.decode(),
                 hint="make the feed anew with table.changes() or `lakeindex changes`",
             )
-        return from_known(Feed, found | {"unique_within": tuple(found.get("unique_within") or ())})
+        within = tuple(found.get("unique_within") or ())
+        paths_by = tuple((name, text) for name, text in found.get("paths_by") or ())
+        return from_known(Feed, found | {"unique_within": within, "paths_by": paths_by})
+
+    def doubled(self, what: str, key: str, key_fields: Sequence[str]) -> InputError:
+        """The error where rows of several partitions of the source would be one row of a table."""
+        within = self.unique_within
+        return InputError(
+            f"the feed has {what} of {self.source}, and here they would be one",
+            culprit=key,
+            hint=f"make the copy with {', '.join(within)} in its partition path and an index that is not global, or "
+            f"with the key columns {','.join([*key_fields, *within])}",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from lakeindex.errors import OptionError
+from lakeindex.errors import InputError, OptionError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.hashing.arrow import one_array
 from lakeindex.model import Change, IndexSpec, IndexType, MergeMode, Operation
@@ -24,7 +24,7 @@ from lakeindex.run.input_rows import Constants
 from lakeindex.table.handle import Table
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import PARTITION_PATH, RECORD_KEY
-from lakeindex.write.keys.key_generators import KeySpec
+from lakeindex.write.keys.key_generators import KeyGenerator, KeySpec
 from lakeindex.write.merge_function import MergeFunction
 from lakeindex.write.types.schema_fit import differences
 from lakeindex.write.virtual_keys import VirtualKeys
@@ -253,6 +253,31 @@ def conditions_of(spec: RunSpec, facts: TableFacts) -> RowConditions:
             hint="conditions are asked of the rows of an upsert",
         )
     return row_conditions(facts.schema, incoming=facts.staged, **given)
+
+
+def source_paths(spec: RunSpec, facts: TableFacts) -> KeyGenerator | None:
+    """What makes the partition paths that rows of a feed have in its source, where two of these can have one key that
+    would be one row here; None: nothing has to be compared.
+
+    Raises:
+        InputError: the feed, or the table, does not have the columns that tell them.
+    """
+    feed = spec.feed
+    if feed is None or not feed.paths_by:
+        return None
+    source, mine = KeySpec.from_properties(dict(feed.paths_by)), facts.keys
+    same_times = not source.needs_time_options or source.time_options == mine.time_options
+    if not facts.is_global and set(source.partition_fields) <= set(mine.partition_fields) and same_times:
+        return None
+    missing = [name for name in source.path_columns if name not in facts.staged.names]
+    if missing:
+        raise InputError(
+            f"the feed of {feed.source} lacks column {missing[0]!r}, without which rows of two partitions there that "
+            "have one key would be one row here",
+            culprit=missing[0],
+            hint=f"make the feed with {', '.join(missing)} among its columns",
+        )
+    return KeyGenerator(source)
 
 
 def run_folder(spec: RunSpec) -> RunFolder:

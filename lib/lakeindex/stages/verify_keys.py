@@ -34,7 +34,7 @@ from lakeindex.run.checkpoints import Manifest, Part, RunFolder, arrow_schema, c
 from lakeindex.run.chunks import Chunk, chunk_columns, chunk_keys, chunks_of, pack_rows, unpack_rows
 from lakeindex.run.index.ask_index import search_files
 from lakeindex.run.lookup_files import LookupFile, read_files
-from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, event_time_mark, run_folder
+from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, event_time_mark, run_folder, source_paths
 from lakeindex.stages.carried_locations import (
     VerifiedBefore,
     VerifyResult,
@@ -50,6 +50,7 @@ from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import RECORD_KEY
 from lakeindex.write.bounded_groups import groups_within
 from lakeindex.write.combine import are_older
+from lakeindex.write.keys.key_generators import KeyGenerator
 from lakeindex.write.types.widening import widened_array
 
 _OPEN_COST = 5_000.0
@@ -248,11 +249,19 @@ class _Stored:
 
 @dataclass(frozen=True, slots=True)
 class _Deciding:
-    """What the fate of a stored key hangs on: ordering fields, conditions, and the columns that are stored of both."""
+    """What the fate of a stored key hangs on: ordering fields, conditions, the partition in a feed's source, and the
+    columns that are stored of all three.
+    """
 
     event_time: tuple[str, ...]
     conditions: RowConditions
     stored: tuple[str, ...]
+    source: KeyGenerator | None = None
+
+    @property
+    def of_source(self) -> tuple[str, ...]:
+        """Columns that tell the partition in the source."""
+        return () if self.source is None else self.source.spec.path_columns
 
 
 def _deciding(task: VerifyTask) -> _Deciding:
@@ -263,7 +272,10 @@ def _deciding(task: VerifyTask) -> _Deciding:
     always_wins = replaces or spec.source_decides or spec.operation is Operation.DELETE
     event_time = () if always_wins else facts.event_time_fields
     conditions = conditions_of(spec, facts)
-    return _Deciding(event_time, conditions, tuple(dict.fromkeys([*event_time, *conditions.old_columns])))
+    source = source_paths(spec, facts)
+    places = () if source is None else source.spec.path_columns
+    names = dict.fromkeys([*event_time, *conditions.old_columns, *places])
+    return _Deciding(event_time, conditions, tuple(names), source)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -362,7 +374,7 @@ def _fates(
     folder, facts = run_folder(task.spec), task.facts
     replaces = task.spec.change is Change.REPLACE
     conditions = deciding.conditions
-    named = dict.fromkeys([*deciding.event_time, *conditions.new_columns])
+    named = dict.fromkeys([*deciding.event_time, *conditions.new_columns, *deciding.of_source])
     incoming = _incoming(folder, task.chunks, [STAGED_OP, STAGED_PARTITION, *named], chunk, row)
     is_delete = pc.equal(incoming[STAGED_OP], OP_DELETE).to_numpy(zero_copy_only=False)
     firsts = np.cumsum([0, *(len(one.files) for one in found)])
@@ -373,6 +385,9 @@ def _fates(
     old = {name: stored(name, facts.schema.field(name).type) for name in conditions.old_columns}
     new = {name: incoming[name] for name in conditions.new_columns}
     deletes, is_unmet = conditions.of_stored(old, new, len(row))
+    if deciding.source is not None:
+        there = {name: stored(name, incoming[name].type) for name in deciding.of_source}
+        is_unmet = is_unmet | _goes_elsewhere(task, deciding.source, incoming, there, chunk, row)
     fates = fates_of_found(
         is_delete=is_delete | deletes,
         is_unmet=is_unmet,
@@ -384,6 +399,33 @@ def _fates(
     if replaces:  # what does not go, stays
         fates[pc.equal(incoming[STAGED_OP], OP_UPSERT).to_numpy(zero_copy_only=False)] = Fate.IGNORED_STORED
     return fates
+
+
+def _goes_elsewhere(
+    task: VerifyTask,
+    source: KeyGenerator,
+    incoming: Mapping[str, pa.Array],
+    stored: Mapping[str, pa.Array],
+    chunk: np.ndarray,
+    row: np.ndarray,
+) -> np.ndarray:
+    """Deletes of a feed that are of rows in other partitions of its source than the stored ones: bool [n].
+
+    Raises:
+        InputError: a row comes from another partition than the stored one, which the feed does not say is gone there.
+    """
+    paths = [
+        source.partition_paths(pa.table({name: columns[name] for name in stored}))[0] for columns in (stored, incoming)
+    ]
+    same = pc.or_kleene(pc.equal(*paths), pc.and_(*(path.is_null() for path in paths))).fill_null(False)
+    op = incoming[STAGED_OP]
+    doubled = pc.and_(pc.invert(same), pc.equal(op, OP_UPSERT)).to_numpy(zero_copy_only=False).nonzero()[0]
+    if len(doubled) and task.spec.feed is not None:
+        keys = chunk_keys(run_folder(task.spec), task.chunks[int(chunk[doubled[0]])])
+        key, places = keys[int(row[doubled[0]])].as_py(), [path[int(doubled[0])].as_py() for path in paths]
+        what = f"record key {key!r} in partition {places[1]!r}, where the table has that of partition {places[0]!r},"
+        raise task.spec.feed.doubled(what, key, task.facts.keys.record_key_fields)
+    return pc.and_(pc.invert(same), pc.equal(op, OP_DELETE)).to_numpy(zero_copy_only=False)
 
 
 def _incoming(
@@ -450,6 +492,9 @@ def verify_keys(
     folder = run_folder(spec)
     moves = index_for(facts.index).moves_rows(config)
     who = ("source decides",) if spec.source_decides else ()
+    source = source_paths(spec, facts)
+    if source is not None:
+        who = (*who, str(source.spec))
     basis = digest_of_text(candidates.digest, event_time_mark(facts), moves, *conditions_of(spec, facts).texts, *who)
     done = folder.read_manifest(Stage.VERIFY_KEYS)
     if done is not None and done.basis == basis and folder.is_whole(done):

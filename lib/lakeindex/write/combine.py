@@ -165,6 +165,8 @@ def combine(rows: pa.Table, rule: Combining) -> Combined:
     Returns:
         The rows with ``_li_arrival``; as they came if keys hardly repeat, else in no certain order.
     """
+    if rule.deletes_lose:
+        rows = _with_places_taken(rows, rule)
     keys = sample_of(rows.column(STAGED_KEY), _SAMPLE_ROWS)
     if pc.count_distinct(keys).as_py() >= len(keys) * _MOSTLY_DISTINCT:
         return Combined(rows, 0)
@@ -181,6 +183,8 @@ def combine_and_sort(rows: pa.Table, rule: Combining) -> Combined:
     Returns:
         The rows without ``_li_arrival``, each column in one piece; order: lookup key, ascending.
     """
+    if rule.deletes_lose:
+        rows = _with_places_taken(rows, rule)
     kept = rows.drop_columns([ARRIVAL])
     # most unsorted batches are found out by their first rows
     as_they_came = _is_sorted(rows.slice(0, _SAMPLE_ROWS), rule.lookup) and _is_sorted(rows, rule.lookup)
@@ -217,6 +221,18 @@ def combine_with_stored(rows: pa.Table, rule: Combining) -> Combined:
     kept = joined.set_column(joined.column_names.index(STAGED_OP), STAGED_OP, op).filter(pa.array(is_last))
     columns = [one_array(column) for column in kept.columns]
     return Combined(pa.table(columns, schema=kept.schema), rows.num_rows - kept.num_rows)
+
+
+def _with_places_taken(rows: pa.Table, rule: Combining) -> pa.Table:
+    """Rows, of which those that take the place of one that goes, in another partition perhaps, are marked so."""
+    goes = pc.equal(rows.column(STAGED_OP), OP_DELETE)
+    if not pc.any(goes).as_py():
+        return rows
+    names = [one_array(rows.column(name)).cast(pa.string()) for name in rule.lookup]
+    lookup = pc.binary_join_element_wise(*names, "\0")
+    takes = pc.and_(pc.invert(goes), pc.is_in(lookup, value_set=lookup.filter(one_array(goes))))
+    op = pc.if_else(takes, pa.scalar(OP_REPLACE, pa.int8()), rows.column(STAGED_OP))
+    return rows.set_column(rows.column_names.index(STAGED_OP), STAGED_OP, op)
 
 
 def _is_sorted(rows: pa.Table, names: Sequence[str]) -> bool:

@@ -19,7 +19,7 @@ from lakeindex.api.table import LakeTable
 from lakeindex.errors import FencedError, InputError, SchemaMismatchError, UsageError
 from lakeindex.operations.changes import marked
 from lakeindex.run.feeds import FEED_KEY
-from tests.builders import Row, batch_of, content_of, make_table
+from tests.builders import SCHEMA, Row, batch_of, content_of, make_table
 from tests.meanwhile import OVERTAKES, Meanwhile
 from tests.scheduling import some_of
 
@@ -95,6 +95,105 @@ def test_rows_of_two_partitions_with_one_key_do_not_become_one(tmp_path: Path, t
         assert "key columns id,day" in str(caught.value.hint)
         src.delete(batch_of([Row("a", "x", 3, "1")]).select(["id", "day"]))
     dst.apply(src.changes())
+    assert rows(dst) == rows(src)
+
+
+OF_ONE_PARTITION = {"partitions": ()}
+COPIES = {
+    "of a global index": {"hoodie__index__type": "GLOBAL_BLOOM"},
+    "of a record index": {"hoodie__index__type": "RECORD_INDEX"},
+    "of one partition": OF_ONE_PARTITION,
+    "of buckets": {**OF_ONE_PARTITION, "hoodie__index__type": "BUCKET", "hoodie__bucket__index__num__buckets": "2"},
+    "of virtual keys": {**OF_ONE_PARTITION, "hoodie__index__type": "SIMPLE", "hoodie__populate__meta__fields": "false"},
+    "by another column": {"partitions": ("v",)},
+}
+
+
+@pytest.mark.parametrize("copy", COPIES)
+def test_a_row_of_another_partition_is_not_taken_for_the_one_that_an_earlier_feed_brought(
+    tmp_path: Path, copy: str
+) -> None:
+    """Unless the feed says that the one before is gone; and a delete takes the row of its partition alone."""
+    src = make_table(tmp_path / "src")
+    dst = make_table(tmp_path / "dst", **COPIES[copy])
+    upsert(src, Row("a", "x", 1, "1"), Row("b", "x", 1, "1"))
+    dst.apply(src.changes())
+    before = rows(dst)
+    upsert(src, Row("a", "y", 2, "1"), Row("b", "x", 2, "1"))
+    late = src.changes(since=dst.applied_until(src.uri))
+    for force in (False, True):
+        with pytest.raises(InputError, match=r"record key '(id:)?a' in partition 'y', .*of partition 'x', of .*src") as no:
+            dst.apply(late, force=force)
+        assert "key columns id,day" in str(no.value.hint)
+        assert rows(dst) == before
+    cured = make_table(tmp_path / "cured", partitions=(), keys=("id", "day"))
+    cured.apply(src.changes())
+    assert rows(cured) == rows(src)
+    src.delete(batch_of([Row("a", "x", 0, None)]).select(["id", "day"]))
+    dst.apply(src.changes(since=dst.applied_until(src.uri)))
+    assert rows(dst) == rows(src)
+    since = dst.applied_until(src.uri)
+    upsert(src, Row("b", "x", 3, "1"), Row("a", "y", 3, "1"))
+    src.delete(batch_of([Row("b", "x", 0, None)]).select(["id", "day"]))
+    upsert(dst, Row("b", "z", 9, "1"))  # another's row, which the source never had
+    done = dst.apply(src.changes(since=since))
+    assert (done.deletes, done.ignored) == (0, 1)
+    assert rows(dst) == [("a", "y", 3, "1"), ("b", "z", 9, "1")]
+
+
+@pytest.mark.parametrize("pieces", ["one", "several"])
+def test_what_moved_is_told_however_the_rows_of_a_feed_are_divided(tmp_path: Path, pieces: str) -> None:
+    """The row that goes and the one that comes may be of two pieces of the batch, and one of them of a third."""
+    src, dst = pair(tmp_path, target="GLOBAL_BLOOM")
+    keys = [f"k{number:04}" for number in range(400)]
+    upsert(src, *(Row(key, "x", 1, "1") for key in keys))
+    dst.apply(src.changes())
+    upsert(src, *(Row(key, "y", 2, "2") for key in keys[::2]))
+    src.delete(batch_of([Row(key, "x", 0, None) for key in keys[::2]]).select(["id", "day"]))
+    feed = src.changes(since=dst.applied_until(src.uri)).to_arrow()
+    order = pa.array(list(range(0, feed.num_rows, 2)) + list(range(1, feed.num_rows, 2)))
+    files = [tmp_path / f"feed{number}.parquet" for number in range(3 if pieces == "several" else 1)]
+    each = -(-feed.num_rows // len(files))
+    for number, path in enumerate(files):
+        pq.write_table(feed.take(order).slice(number * each, each), path)
+    done = dst.apply(files)
+    assert done.moved == len(keys) // 2
+    assert rows(dst) == rows(src)
+
+
+def test_paths_of_a_source_by_time_and_not_its_columns_tell_its_partitions(tmp_path: Path) -> None:
+    """Of a day one key has one row, whose time may change; and of two days it has two."""
+    by_day = {
+        "hoodie__table__keygenerator__type": "TIMESTAMP",
+        "hoodie__keygen__timebased__timestamp__type": "EPOCHMILLISECONDS",
+        "hoodie__keygen__timebased__output__dateformat": "yyyyMMdd",
+    }
+    src = make_table(tmp_path / "src", partitions=("ts",), **by_day)
+    dst = make_table(tmp_path / "dst", partitions=(), hoodie__index__type="SIMPLE")
+    upsert(src, Row("a", "x", 1, "1"))
+    dst.apply(src.changes())
+    upsert(src, Row("a", "x", 2, "2"))
+    assert dst.apply(src.changes(since=dst.applied_until(src.uri))).updates == 1
+    assert rows(dst) == rows(src)
+    upsert(src, Row("a", "x", 86_400_001, "3"))
+    with pytest.raises(InputError, match="in partition '19700102', where the table has that of partition '19700101'"):
+        dst.apply(src.changes(since=dst.applied_until(src.uri)))
+    same = make_table(tmp_path / "same", partitions=("ts",), **by_day)
+    same.apply(src.changes())
+    assert rows(same) == rows(src)
+
+
+def test_a_feed_without_the_columns_of_its_partitions_is_not_applied_where_they_tell_rows_apart(
+    tmp_path: Path,
+) -> None:
+    src = make_table(tmp_path / "src")
+    upsert(src, *FIRST)
+    named = ["id", "ts", "v"]
+    dst = make_table(tmp_path / "dst", partitions=("v",), schema=pa.schema([SCHEMA.field(name) for name in named]))
+    with pytest.raises(InputError, match="lacks column 'day'") as no:
+        dst.apply(src.changes(columns=named))
+    assert "make the feed with day among its columns" in str(no.value.hint)
+    dst.apply(src.changes(columns=[*named, "day"]), schema_mode="add")
     assert rows(dst) == rows(src)
 
 

@@ -26,6 +26,7 @@ from lakeindex.index.hbase.hbase_options import TABLE_OPTION, HBaseOptions
 from lakeindex.index.hbase.hbase_rows import FAMILY, HBaseAddress, HBaseClient, HBaseRows, Row, shared_rate
 from lakeindex.index.locations.change_log import (
     BEFORE_ALL,
+    ChangeLog,
     Delta,
     instant_of,
     new_generation,
@@ -36,7 +37,7 @@ from lakeindex.index.locations.change_log import (
 from lakeindex.index.locations.record_shards import copied
 from lakeindex.index.locations.store_context import Completed, StoreContext
 from lakeindex.index.locations.stored_index import Change, Found, StoredIndex
-from lakeindex.model import Group, IndexSpec
+from lakeindex.model import Group, IndexSpec, IndexType
 from lakeindex.options.types import WriteConfig
 from lakeindex.showing.json_values import json_of
 from lakeindex.storage.paths import with_one_scheme
@@ -285,7 +286,25 @@ class HBaseStore:
         marker, named = self._marker.read(), self._context.view.generation
         if marker is not None and with_one_scheme(marker.table) != with_one_scheme(self._context.storage.uri):
             return f"that of {marker.table}"  # this may be a copy of it
-        return named if marker is not None and named in marker.generations else None
+        if marker is None or named is None or named not in marker.generations:
+            return None
+        strange = self._strange(marker)
+        return f"{named} and {instant_of(strange[0])}, which the table does not have" if strange else named
+
+    def _strange(self, marker: IndexMarker) -> list[str]:
+        """Deltas that are applied, and that neither the timeline nor the log has: the table was put back from a backup
+        that is older. What they removed and moved is gone from HBase.
+        """
+
+        def unknown(known: IndexMarker) -> list[str]:
+            apart = (name for name in known.applied if name not in self._context.view.deltas)
+            return [name for name in apart if not self._context.completed.has(instant_of(name))]
+
+        if not unknown(marker):
+            return []
+        listed = frozenset(ChangeLog(self._context.storage, IndexType.HBASE).names())
+        now = self._marker.read()  # what was undone or folded meanwhile is not applied any more
+        return [name for name in unknown(now or marker) if name not in listed]
 
     # --- look-up -----------------------------------------------------------------------------------------------
 

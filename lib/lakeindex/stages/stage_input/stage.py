@@ -31,7 +31,16 @@ from lakeindex.run.checkpoints import Manifest, Part, digest_of, digest_of_text,
 from lakeindex.run.chunks import InputColumns, are_handed_over
 from lakeindex.run.input_rows import ADDRESS_SHIFT, INPUT_ROWS_TABLE
 from lakeindex.run.replaced import PARTITIONS_FACT
-from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, event_time_mark, is_chosen, run_folder, stored_keys
+from lakeindex.run.spec import (
+    RunSpec,
+    TableFacts,
+    conditions_of,
+    event_time_mark,
+    is_chosen,
+    run_folder,
+    source_paths,
+    stored_keys,
+)
 from lakeindex.stages.stage_input.addressed import Addressed, addressed
 from lakeindex.stages.stage_input.batch_columns import (
     batch_columns,
@@ -279,7 +288,8 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner, *, loads: bool
     digest = marks_digest(found)
     columns = batch_columns(spec, facts, found.files, runner)
     facts = with_columns(facts, columns, config)
-    conditions_of(spec, facts)  # a wrong one fails before anything is staged
+    conditions_of(spec, facts)  # what is wrong fails before anything is staged
+    source_paths(spec, facts)
     function = spec.merge_function
     basis = digest_of_text(
         digest, spec.operation, facts.schema.to_string(), facts.keys, event_time_mark(facts), facts.index,

@@ -335,12 +335,7 @@ def _refuse_two_partitions(feed: Feed, facts: TableFacts, rows: pa.Table, lookup
     if not doubled.num_rows:
         return
     key = pc.min(doubled.column(STAGED_KEY)).as_py()
-    raise InputError(
-        f"the feed has rows of record key {key!r} in several partitions of {feed.source}, and here they would be one",
-        culprit=key,
-        hint=f"make the copy with {', '.join(within)} in its partition path and an index that is not global, or with "
-        f"the key columns {','.join([*facts.keys.record_key_fields, *within])}",
-    )
+    raise feed.doubled(f"rows of record key {key!r} in several partitions", key, facts.keys.record_key_fields)
 
 
 def _rows_of_a_chunk(rows: pa.Table, config: WriteConfig) -> int:

@@ -129,8 +129,13 @@ class KeySpec:
     @property
     def columns(self) -> tuple[str, ...]:
         """Top-level columns that key generation reads, each once."""
-        names = [*self.record_key_fields, *(field for field, _ in self.partition_fields)]
-        return tuple(dict.fromkeys(name.split(".")[0] for name in names))
+        keys = [name.split(".")[0] for name in self.record_key_fields]
+        return tuple(dict.fromkeys([*keys, *self.path_columns]))
+
+    @property
+    def path_columns(self) -> tuple[str, ...]:
+        """Those of them that make the partition path."""
+        return tuple(dict.fromkeys(field.split(".")[0] for field, _ in self.partition_fields))
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], *, complex_new_encoding: bool | None = None) -> KeySpec:
@@ -167,6 +172,12 @@ class KeySpec:
             _timestamp_texts(properties),
             _first(properties, (TIMESTAMP_ZONE_OPTION,)) or "UTC",
         )
+
+
+def key_properties(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Of a table's properties those by which its keys and partition paths are made, sorted by name."""
+    named = {*_KEY_FIELDS, *_PARTITION_FIELDS}
+    return tuple(sorted((name, text) for name, text in properties.items() if name in named or "keygen" in name))
 
 
 def _timestamp_texts(properties: Mapping[str, str]) -> frozenset[str]:
