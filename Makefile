@@ -61,7 +61,7 @@ check: setup ## what differs from main (SINCE=COMMIT: from another), in about a 
 
 .PHONY: test-slow
 test-slow: setup ## what takes long beside what it tells: whole spark-submits, sessions of their own, builds, the benchmarks' harness
-	@$(PYTEST) -n $(WORKERS) --dist loadfile -m slow $(call holding,slow)
+	@$(PYTEST) -n $(WORKERS) --dist loadfile -m slow $(call holding,(slow|few))
 
 .PHONY: test-version-9
 test-version-9: setup ## every call of the protocol fails, and the power is cut, on tables of version 9

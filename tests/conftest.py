@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from tests.scheduling import make_scheduler, whose_turn_it_is
+from tests.scheduling import leave_to_slow, make_scheduler, whose_turn_it_is
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,7 +88,9 @@ def pytest_collection() -> Iterator[None]:
         atexit.register(gc.unfreeze)  # modules in C look for what was left at the end of the process
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
+    leave_to_slow(items)
     share = int(os.environ.get("LAKEINDEX_IN_TURNS", "1"))
     if share > 1:
         chosen = whose_turn_it_is(items, share)

@@ -5,6 +5,7 @@ And which cases of a test other suites than ``make test`` play.
 from __future__ import annotations
 
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -50,6 +51,18 @@ def some_of(cases: Iterable[T], here: Callable[[T], object], others: pytest.Mark
 def some_indexes(types: Iterable[str]) -> list[Any]:
     """Of index types those of ``make test``: filters, places that follow from the key, stored places."""
     return some_of(types, {"BLOOM", "BUCKET", "RECORD_INDEX"}.__contains__, pytest.mark.slow)
+
+
+def leave_to_slow(items: Iterable[pytest.Item]) -> None:
+    """Of a test that is marked ``few(n)`` all cases but the first n are ``slow`` and take turns."""
+    seen = Counter[str]()
+    for item in items:
+        for mark in item.iter_markers("few"):
+            name = item.nodeid.partition("[")[0]
+            seen[name] += 1
+            if seen[name] > mark.args[0]:
+                item.add_marker(pytest.mark.slow)
+                item.add_marker(pytest.mark.in_turns)
 
 
 def turn_of_commit() -> int:

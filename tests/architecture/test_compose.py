@@ -132,6 +132,7 @@ def locked_in(lock: str) -> set[str]:
     return set(re.findall(r"^([a-z0-9._-]+)==", (ROOT / lock).read_text().lower(), re.MULTILINE))
 
 
+@pytest.mark.slow
 def test_image_has_the_packages_that_its_programs_import() -> None:
     locked = locked_in("docker/requirements.lock")
     demo = locked_in("docker/demo.lock")

@@ -20,6 +20,7 @@ def test_option_tables_are_those_of_the_config() -> None:
     assert done.returncode == 0, "run scripts/options_page.py"
 
 
+@pytest.mark.slow
 def test_the_python_page_is_that_of_the_docstrings() -> None:
     done = subprocess.run([sys.executable, "scripts/api_page.py", "--check"], cwd=ROOT, check=False)
     assert done.returncode == 0, "run scripts/api_page.py"

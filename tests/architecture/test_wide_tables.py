@@ -8,6 +8,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+import pytest
+
 from tests.architecture.test_sizes import MODULES, ROOT
 
 LISTS = ("names", "column_names")
@@ -53,6 +55,7 @@ def lists_asked(part: ast.AST) -> Iterator[ast.AST]:
             yield node
 
 
+@pytest.mark.slow
 def test_no_list_of_all_columns_is_made_for_each_column() -> None:
     found = {
         f"{path.relative_to(ROOT / 'lib/lakeindex')}: {ast.unparse(one)}"

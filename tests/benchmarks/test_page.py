@@ -52,6 +52,7 @@ def test_pages_show_what_is_there(pages: Path) -> None:
     assert "**M_mono**" in report.README.read_text()
 
 
+@pytest.mark.slow
 def test_the_scorecard_sets_every_engine_beside_ours(pages: Path) -> None:
     ours = peer("lakeindex", 2.0)
     wrong = replace(peer("lance", 1.0), correct=False)

@@ -135,6 +135,7 @@ class Life:
 
 @pytest.mark.parametrize("index", [*GLOBAL, *LOCAL])
 @pytest.mark.parametrize("number", some_of(range(LIVES), lambda number: number < 2, pytest.mark.slow))
+@pytest.mark.few(4)
 def test_any_life_equals_a_list(tmp_path: Path, index: str, number: int) -> None:
     dice = random.Random(f"{index} {number}")
     options = {"hoodie.metadata.compact.max.delta.commits": dice.choice(["1", "2", "30"])}

@@ -32,7 +32,7 @@ from tests import partial_model
 from tests.builders import SCHEMA, Oracle, Row, RowRules, batch_of, content_of, counts_of, make_table
 from tests.golden import made_once
 from tests.partial_model import PartialBatch, PartialOracle
-from tests.scheduling import some_of
+from tests.scheduling import some_indexes, some_of
 from tests.stored_indexes import clustered, unseen
 
 RUNNER = LocalRunner(1)
@@ -113,7 +113,7 @@ def test_kind_is_a_value_that_says_how_it_answers(kind: IndexType):
     assert kind.has_filters == (pipeline.Stage.BLOOM_CHECK in pipeline.stages_for(kind))
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", some_indexes(TYPES))
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(batches=_BATCHES)
 def test_any_batches_equal_a_dictionary(kind: IndexType, batches: list[list[Row]]):
@@ -124,6 +124,7 @@ def test_any_batches_equal_a_dictionary(kind: IndexType, batches: list[list[Row]
 
 
 @pytest.mark.parametrize("kind", SOME_TYPES)
+@pytest.mark.few(3)
 def test_what_a_restore_took_away_is_looked_up_anew(tmp_path: Path, kind: IndexType):
     """Several commits at once, among them one that replaced file groups; then every batch comes again."""
     table, oracle = begun(tmp_path / "t", kind)
@@ -205,6 +206,7 @@ def test_any_batches_equal_a_dictionary_by_the_metadata_table(kind: IndexType, b
 
 
 @pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.few(3)
 def test_rows_by_key_are_those_of_a_scan(tmp_path: Path, kind: IndexType):
     table, oracle = made(tmp_path / "t", kind)
     for batch in (FIRST, [Row("a", "y", 2, "2"), Row("b", "x", 2, "", deleted=True), Row("n", "x", 2, "2")]):
@@ -216,6 +218,7 @@ def test_rows_by_key_are_those_of_a_scan(tmp_path: Path, kind: IndexType):
 
 
 @pytest.mark.parametrize("kind", SOME_TYPES)
+@pytest.mark.few(3)
 def test_a_commit_that_was_rolled_back_leaves_nothing_behind(tmp_path: Path, kind: IndexType):
     table, oracle = begun(tmp_path / "t", kind)
     before = dict(oracle.rows)
@@ -254,6 +257,7 @@ def test_conditions_decide_before_anything_else(kind: IndexType, batches: list[l
 
 
 @pytest.mark.parametrize("kind", SOME_TYPES)
+@pytest.mark.few(3)
 def test_partitions_that_were_deleted_hold_no_key(tmp_path: Path, kind: IndexType):
     """Their keys are new ones, wherever they come next, older or not; and are there again when it is taken back."""
     table, oracle = begun(tmp_path / "t", kind)
@@ -277,6 +281,7 @@ def test_partitions_that_were_deleted_hold_no_key(tmp_path: Path, kind: IndexTyp
 
 
 @pytest.mark.parametrize("kind", SOME_TYPES)
+@pytest.mark.few(3)
 def test_rows_that_a_clustering_moved_are_found(tmp_path: Path, kind: IndexType):
     """In the file groups that they are in now; and where they were, when it is taken back."""
     table, oracle = made(tmp_path / "t", kind)
@@ -298,6 +303,7 @@ def test_rows_that_a_clustering_moved_are_found(tmp_path: Path, kind: IndexType)
 
 
 @pytest.mark.parametrize("kind", SOME_TYPES)
+@pytest.mark.few(3)
 def test_rows_that_were_loaded_without_a_look_up_are_found(tmp_path: Path, kind: IndexType):
     table, oracle = made(tmp_path / "t", kind)
     assert table.bulk_insert(batch_of(FIRST), runner=RUNNER).inserts == len(FIRST)
@@ -315,6 +321,7 @@ def test_rows_that_were_loaded_without_a_look_up_are_found(tmp_path: Path, kind:
 
 
 @pytest.mark.parametrize("kind", SOME_TYPES)
+@pytest.mark.few(3)
 def test_new_rows_beside_or_instead_of_what_is_stored(tmp_path: Path, kind: IndexType):
     table, oracle = begun(tmp_path / "t", kind)
     new = [Row("a", "x", 0, "stored"), Row("n", "x", 1, "1"), Row("m", "z", 1, "1")]

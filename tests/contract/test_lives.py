@@ -411,5 +411,6 @@ def born(place: Path | str, seed: int, index: str | None = None) -> Life:
 
 
 @pytest.mark.parametrize("seed", some_of(range(LIVES), lambda seed: seed % 2 == 0, pytest.mark.slow))
+@pytest.mark.few(2)
 def test_any_life_is_that_of_a_dictionary(tmp_path: Path, seed: int) -> None:
     born(tmp_path / "t", seed).live(STEPS)

@@ -40,6 +40,7 @@ def is_right(table: LakeTable, rows: list[dict[str, object]]) -> None:
 
 
 @pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.few(4)
 def test_a_table_of_older_code_is_read_upserted_on_and_maintained(name: str, tmp_path: Path):
     older = unpack_older(name, tmp_path)
     is_right(older.table, older.story["rows"])
@@ -86,6 +87,7 @@ class TestAKilledRun:
         rows = upserted(older.table, before)
         is_right(older.table, rows)
 
+    @pytest.mark.few(4)
     def test_is_retried_by_its_batch(self, older: Older, name: str):
         summary = older.table.upsert(older.batch("b3"), batch_id="b3")
         assert summary.run_id == older.story["killed"]["run_id"]  # so its attempt is fenced

@@ -382,6 +382,7 @@ def play(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", some_of(range(TRIALS), lambda number: number % 3 == 0, pytest.mark.slow))
+@pytest.mark.few(4)
 def test_any_turns_are_those_of_some_order(number: int) -> None:
     play(number)
 

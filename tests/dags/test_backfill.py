@@ -76,6 +76,7 @@ def test_deletes_and_a_table_that_is_not_there_cannot(tmp_path: Path) -> None:
         plan(gone, "backfill")
 
 
+@pytest.mark.few(0)
 def test_the_operator_refuses_one_too(tmp_path: Path) -> None:
     from airflow.sdk.exceptions import AirflowFailException
 

@@ -95,6 +95,7 @@ def tries(run: Any, task: str) -> int:
 
 
 @pytest.mark.parametrize("busy", [503, SILENT])
+@pytest.mark.few(1)
 def test_a_store_that_is_busy_or_silent_is_asked_again(
     dags: dict[str, Any], store: Store, jobs: Jobs, api: Callable[..., Any], busy: int
 ) -> None:

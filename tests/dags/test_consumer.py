@@ -158,6 +158,7 @@ def test_a_write_without_an_event_is_not_taken_for_that_of_one(feed: Feed) -> No
 
 
 @BOTH
+@pytest.mark.few(0)
 def test_a_commit_that_was_rolled_back_has_no_changes(feed: Feed) -> None:
     feed.upsert(a="1")
     feed.upsert(a="2", b="1")
@@ -224,6 +225,7 @@ def test_an_event_without_the_point_before_is_an_error_that_says_what_to_do() ->
     assert told_commits([type("Event", (), {"extra": {}})]) == ()
 
 
+@pytest.mark.few(0)
 def test_the_example_dag_makes_a_copy_follow_its_table(
     feed: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,7 @@ def results(run: Any, table: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.few(0)
 def test_every_table_step_by_step(dag: Any, tmp_path: Path) -> None:
     run = dag.test()
     steps = ("settle", "savepoint", "clean", "metadata", "archive", "compact", "cache", "runs", "sync")
@@ -63,6 +64,7 @@ def test_every_table_step_by_step(dag: Any, tmp_path: Path) -> None:
     assert list((tmp_path / "apples/.hoodie/archived").iterdir())
 
 
+@pytest.mark.few(0)
 def test_a_locked_table_is_tried_again_and_another_goes_on(dag: Any, tmp_path: Path) -> None:
     for task in dag.tasks:
         task.retries = 0

@@ -52,6 +52,7 @@ def states(run: Any) -> dict[str, str]:
     }
 
 
+@pytest.mark.few(0)
 def test_every_table_is_an_instance_and_one_that_fails_stops_no_other(
     lake: Lake, jobs: Jobs, api: Callable[..., Any], capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -94,6 +95,7 @@ def test_every_table_is_an_instance_and_one_that_fails_stops_no_other(
     assert "mapped/4" not in one
 
 
+@pytest.mark.few(0)
 def test_a_run_may_name_its_tables(lake: Lake, jobs: Jobs) -> None:
     run = lake.dags["upsert_tables"].test(run_conf={"tables": ["berries"]})
     assert [words[words.index("--table") + 1] for _, words in jobs.submitted] == [f"{lake.folder}/berries"]
@@ -109,6 +111,7 @@ def test_a_name_that_is_no_table_fails_with_those_that_are(
     assert jobs.submitted == []
 
 
+@pytest.mark.few(0)
 def test_spark_settings_of_the_table_reach_spark_submit(
     lake: Lake, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

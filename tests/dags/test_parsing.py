@@ -98,6 +98,7 @@ def test_spark_submit_command_names_job_and_master(dags: dict[str, Any], stage: 
     assert str(ROOT / "jobs" / f"{stage}.py") in command
 
 
+@pytest.mark.few(0)
 def test_parsing_loads_no_data_library_and_the_package_not_even_airflow() -> None:
     code = (
         "import json, runpy, sys, lakeindex.airflow; print('AIRFLOW', 'airflow' in sys.modules);"

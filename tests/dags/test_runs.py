@@ -127,6 +127,7 @@ def test_the_conf_of_a_run_says_how_a_csv_file_is_written(lake: Lake, jobs: Jobs
     assert {f"{name}={text}" for name, text in CSV_OPTIONS.items()} <= set(words)
 
 
+@pytest.mark.few(0)
 def test_a_single_run_of_an_index_without_filters_skips_their_stage(lake: Lake, jobs: Jobs) -> None:
     jobs.index_type = "SIMPLE"
     (lake.folder / "in/a.csv").write_text("x")
@@ -136,6 +137,7 @@ def test_a_single_run_of_an_index_without_filters_skips_their_stage(lake: Lake, 
     assert set(found.values()) == {"success"}
 
 
+@pytest.mark.few(0)
 def test_a_single_run_of_an_empty_batch_ends_well(lake: Lake, jobs: Jobs) -> None:
     jobs.stages, jobs.instant = (Stage.STAGE_INPUT, Stage.MERGE_WRITE), None
     (lake.folder / "in/a.csv").write_text("x")
@@ -170,6 +172,7 @@ def test_a_scheduled_run_without_data_is_skipped_from_end_to_end(lake: Lake, job
     assert jobs.submitted == []
 
 
+@pytest.mark.few(0)
 def test_a_run_by_hand_needs_no_logical_date(lake: Lake, jobs: Jobs) -> None:
     (lake.folder / "in/a.csv").write_text("x")
     conf = {"table": "trips", "input": f"{lake.folder}/in/*.csv", "force": True}
@@ -197,6 +200,7 @@ def test_a_stage_the_index_does_without_is_skipped_and_the_rest_runs(lake: Lake,
     assert [stage for stage, _ in jobs.submitted] == ["stage_input", "index_lookup", "verify_keys", "merge_write"]
 
 
+@pytest.mark.few(0)
 def test_a_run_that_commits_nothing_emits_no_event(lake: Lake, jobs: Jobs) -> None:
     before = len(asset_events("trips"))
     jobs.instant = None

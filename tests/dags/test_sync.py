@@ -45,6 +45,7 @@ def dags(folder: Path, options: str, monkeypatch: pytest.MonkeyPatch, uri: str =
     return bag.dags
 
 
+@pytest.mark.few(0)
 def test_a_run_ends_with_a_sync_and_an_event(tmp_path: Path, glue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     options = "options:\n  lakeindex.sync: glue\n  hoodie.datasource.hive_sync.database: shop\n"
     dag = dags(tmp_path, options, monkeypatch)["upsert_table"]

@@ -65,6 +65,7 @@ def test_the_first_hour(kernel_home: Path) -> None:
     assert any("upsert" in page and "seconds" in page for page in pages)
 
 
+@pytest.mark.slow
 def test_a_cell_that_fails_is_a_failure(kernel_home: Path) -> None:
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("assert 1 == 2, 'not so'")])
     with pytest.raises(CellExecutionError, match="not so"):
@@ -85,6 +86,7 @@ CELLS = (
 )
 
 
+@pytest.mark.slow
 def test_an_error_of_ours_is_one_frame_and_work_shows_a_bar(kernel_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a traceback of ours the cause, the cure and the caller's line stay; others are as they are."""
     for name in ("CI", "LAKEINDEX_DEBUG"):

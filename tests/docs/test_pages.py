@@ -131,6 +131,7 @@ class Gone:
 @pytest.mark.parametrize(
     "name", some_of(PAGES, lambda name: name not in ("tutorial.md", "how-to.md"), pytest.mark.slow)
 )
+@pytest.mark.slow
 def test_a_page_does_what_it_shows(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if name in PLAIN:
         monkeypatch.setattr(sys, "meta_path", [Gone(), *sys.meta_path])

@@ -119,6 +119,7 @@ OTHER_STORIES = [name for name in STORIES if name not in STORIES_IN_FULL]
 
 
 @pytest.mark.parametrize("name", some_of(OTHER_STORIES, OTHER_STORIES[::2].__contains__, pytest.mark.model))
+@pytest.mark.few(8)
 def test_every_history_with_one_preemption_before_a_write(name: str) -> None:
     """What ``make test`` has the time for: calls that read lie between two of them."""
     _explored(name, {"switch": 1}, lambda actor, call, path: call in WRITES)
@@ -127,6 +128,7 @@ def test_every_history_with_one_preemption_before_a_write(name: str) -> None:
 @pytest.mark.parametrize(
     "name", some_of(STORIES_IN_FULL, ("zombie attempt", "hudi first").__contains__, pytest.mark.model)
 )
+@pytest.mark.few(1)
 def test_every_history_with_one_deviation(name: str) -> None:
     _explored(name, ONE)
 

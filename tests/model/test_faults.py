@@ -471,6 +471,7 @@ OPERATIONS = (
     ),
     ids=[one.name for one in OPERATIONS],
 )
+@pytest.mark.few(6)
 def test_a_third_of_the_calls_may_fail_in_every_way(operation: Operation, first: int) -> None:
     report = fail_every_call(operation, every=11 if operation is ARCHIVE_METADATA else 3, first=first)
     assert report.outcomes["fine"] > 0

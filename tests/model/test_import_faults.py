@@ -62,6 +62,7 @@ def importing(folder: Path, version: str) -> Operation:
 
 
 @pytest.mark.parametrize(("version", "every", "first"), [("6", 97, 5), ("9", 211, 72)])
+@pytest.mark.few(1)
 def test_some_calls_may_fail(tmp_path: Path, version: str, every: int, first: int) -> None:
     assert fail_every_call(importing(tmp_path, version), every=every, first=first).histories > 1
 

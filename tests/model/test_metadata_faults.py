@@ -166,6 +166,7 @@ def restore_first() -> None:
         pytest.mark.model,
     ),
 )
+@pytest.mark.few(1)
 def test_some_calls_may_fail(name: str, version: str, first: int) -> None:
     """Of some operations one of the versions; the others, and every call, under the mark ``model``."""
     report = fail_every_call(operation(name, version), every=EVERY_NTH[name], first=first)

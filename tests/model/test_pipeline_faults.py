@@ -364,6 +364,7 @@ def test_rescale_survives_every_failing_call(first: int):
 
 
 @pytest.mark.parametrize(("index", "version", "every"), short([("BLOOM", "6", 31), ("RECORD_INDEX", "9", 41)]))
+@pytest.mark.few(0)
 def test_clustering_survives_some_failing_calls(index: str, version: str, every: int):
     report = fail_every_call(clustering(index, version), every=every)
     assert report.histories > 3
@@ -379,6 +380,7 @@ def test_clustering_survives_every_failing_call(index: str, version: str):
 
 
 @pytest.mark.parametrize(("index", "every"), short([("BLOOM", 11), ("RECORD_INDEX", 19)]))
+@pytest.mark.few(0)
 def test_deleting_partitions_survives_some_failing_calls(index: str, every: int):
     report = fail_every_call(emptied(index), every=every)
     assert report.histories > 3
@@ -434,6 +436,7 @@ def test_create_survives_every_failing_call():
     assert report.histories > 3
 
 
+@pytest.mark.few(0)
 def test_checkpoints_survive_failing_calls():
     initial = prepared("BLOOM")()
 

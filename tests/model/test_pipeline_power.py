@@ -158,6 +158,7 @@ def cut(name: str, folder: Path, *, every: int, first: int, seeds: int, after: i
 
 
 @pytest.mark.parametrize("name", some_of(CHOSEN, IN_SHORT.__contains__, pytest.mark.model))
+@pytest.mark.few(1)
 def test_power_may_be_cut_at_some_calls(name: str, tmp_path: Path) -> None:
     first, every, after = CHOSEN[name]
     report = cut(name, tmp_path, every=every, first=first, seeds=0, after=after)

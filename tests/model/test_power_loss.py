@@ -61,6 +61,7 @@ IN_SHORT = (UPSERT, ROLLBACK, RESCALE, CLEAN, ARCHIVE, RESTORE, BUILD, COMPACT, 
 @pytest.mark.parametrize(
     "operation", some_of(OPERATIONS, IN_SHORT.__contains__, pytest.mark.model), ids=lambda one: one.name
 )
+@pytest.mark.few(4)
 def test_power_may_be_cut_at_some_calls(operation: Operation) -> None:
     report = cut_power_everywhere(operation, seeds=1, every=29, first=5)
     assert report.histories > 4 * (report.calls // 29)
@@ -90,6 +91,7 @@ TORN = {
 
 @pytest.mark.parametrize("left", [b"", b"{", bytes(64)], ids=["empty", "cut short", "zeros"])
 @pytest.mark.parametrize("what", TORN)
+@pytest.mark.few(8)
 def test_any_record_may_be_torn_at_any_moment(what: str, left: bytes) -> None:
     """Also one that was synced: whatever tore it. A killed writer, one torn file, a retry."""
     torn = 0

@@ -146,6 +146,7 @@ SOME = [("file", "6", 211, 3), ("file", "9", 223, 131), ("footer", "9", 67, 7), 
 @pytest.mark.parametrize(
     ("name", "version", "every", "first"), some_of(SOME, lambda case: case[:2] != ("file", "6"), pytest.mark.model)
 )
+@pytest.mark.few(1)
 def test_some_calls_may_fail(name: str, version: str, every: int, first: int) -> None:
     report = fail_every_call(OPERATIONS[name](version), every=every, first=first)
     assert report.histories > 1

@@ -42,6 +42,7 @@ def around(mutant: Mutant, path: Path, text: str) -> str:
     return "\n".join(lines[begin - 1 : end]) if path.suffix == ".py" else text
 
 
+@pytest.mark.slow
 def test_seeded_bugs_fit_the_code() -> None:
     wrong: dict[str, str] = {}
     for mutant in MUTANTS:

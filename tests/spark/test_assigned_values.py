@@ -67,6 +67,7 @@ OF_ZEROS = [
 ]
 
 
+@pytest.mark.few(0)
 def test_the_sign_of_zero(spark: SparkSession) -> None:
     expected = spark.createDataFrame(ZEROS).selectExpr(*(f"{one} as x{n}" for n, one in enumerate(OF_ZEROS))).toArrow()
     wrong = []

@@ -119,6 +119,7 @@ def cluster(table: LakeTable, bound: int, runner: Any, instant: str | None = Non
 
 
 @pytest.mark.parametrize(("how", "bound"), CASES)
+@pytest.mark.few(1)
 def test_files_are_those_of_threads(session: SparkSession, tmp_path: Path, how: dict[str, Any], bound: int) -> None:
     here = table_of_parts(tmp_path)
     plan = here.cluster(schedule=True, target_size=20_000, **how)  # which both carry out
@@ -135,6 +136,7 @@ def test_files_are_those_of_threads(session: SparkSession, tmp_path: Path, how: 
     assert there.check(deep=True).ok
 
 
+@pytest.mark.few(0)
 def test_a_worker_that_dies_is_replaced(session: SparkSession, tmp_path: Path) -> None:
     here = table_of_parts(tmp_path)
     plan = here.cluster(schedule=True, target_size=20_000)

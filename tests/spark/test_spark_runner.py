@@ -35,6 +35,7 @@ def rows(first: int, last: int, ts: int) -> list[Row]:
 
 
 @pytest.mark.parametrize("driver_bytes", ["0", "67108864"])
+@pytest.mark.few(1)
 def test_upsert_on_spark_equals_a_dictionary(session: SparkSession, tmp_path: Path, driver_bytes: str):
     table, oracle, runner = make_table(tmp_path / "t"), Oracle(), SparkRunner(session)
     options = {
@@ -86,6 +87,7 @@ def test_a_table_is_made_like_a_dataframe_and_takes_partitions_in_pieces(session
     assert sorted((part, piece) for part, _, piece in pieces) == [("00000", "00000.arrow"), ("00001", "00000.arrow")]
 
 
+@pytest.mark.few(0)
 def test_upsert_of_a_spark_dataframe_and_of_a_spark_table(session: SparkSession, tmp_path: Path):
     table, oracle, runner = make_table(tmp_path / "t"), Oracle(), SparkRunner(session)
     first, second = rows(0, 200, 1), rows(100, 300, 2)
@@ -241,6 +243,7 @@ def test_a_filter_of_spark_finds_what_is_not_a_number(session: SparkSession, tmp
 
 
 @pytest.mark.parametrize("where", [None, "id IN ('k0005', 'k0100')", "ts = 2 AND day = 'd1'"])
+@pytest.mark.few(1)
 def test_a_scan_is_a_spark_dataframe(session: SparkSession, tmp_path: Path, where: str | None):
     table = make_table(tmp_path / "t")
     table.upsert(batch_of(rows(0, 300, 1)), options={"lakeindex.parquet.row.group.rows": "50"})

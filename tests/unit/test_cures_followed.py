@@ -872,6 +872,7 @@ ELSEWHERE = {
 
 
 @pytest.mark.usefixtures("time_leaps")
+@pytest.mark.few(0)
 def test_what_errors_say_helps(tmp_path: Path) -> None:
     left, wrong = messages(), dict[str, str]()
     for number, one in enumerate(CASES):

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = """
 import os, signal, sys, threading, time
 from importlib.abc import Loader, MetaPathFinder
@@ -47,6 +49,7 @@ def run(tmp_path: Path, *, names: list[str], work: str, before: str = "", signal
     return done.stdout.splitlines()
 
 
+@pytest.mark.few(0)
 def test_a_call_of_the_library_after_interrupts_in_all_that_it_loads(tmp_path: Path):
     work = """
 import lakeindex

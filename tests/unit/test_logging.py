@@ -99,6 +99,7 @@ def printed(code: str, folder: Path) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
+@pytest.mark.few(0)
 def test_the_library_prints_nothing_and_a_program_of_ours_its_warnings(tmp_path: Path) -> None:
     run = (
         "import lakeindex, logging, pyarrow as pa\n"

@@ -323,6 +323,7 @@ print(json.dumps({"run": json.loads(run.to_json()), "wall": time.perf_counter() 
 """
 
 
+@pytest.mark.few(0)
 def test_both_doors_tell_what_they_load_from_work(table: lakeindex.LakeTable, tmp_path: Path):
     """A command's start-up begins with its process, that of a call with the call; what is imported late counts in both."""
     pq.write_table(rows(60_000, 2), tmp_path / "b.parquet")

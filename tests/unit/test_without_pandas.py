@@ -79,6 +79,7 @@ with without_pandas.unasked():
         pytest.mark.slow,
     ),
 )
+@pytest.mark.few(1)
 def test_pandas_is_loaded_when_somebody_wants_it(case: str, tmp_path: Path) -> None:
     pytest.importorskip("pandas")
     program = PROGRAM.replace("{then}", THEN[case])

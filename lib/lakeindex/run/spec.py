@@ -269,7 +269,8 @@ def source_paths(spec: RunSpec, facts: TableFacts) -> KeyGenerator | None:
     same_times = not source.needs_time_options or source.time_options == mine.time_options
     if not facts.is_global and set(source.partition_fields) <= set(mine.partition_fields) and same_times:
         return None
-    missing = [name for name in source.path_columns if name not in facts.staged.names]
+    given = frozenset(facts.staged.names)
+    missing = [name for name in source.path_columns if name not in given]
     if missing:
         raise InputError(
             f"the feed of {feed.source} lacks column {missing[0]!r}, without which rows of two partitions there that "

@@ -86,6 +86,7 @@ class GlueWorld:
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda one: one.__name__)
+@pytest.mark.few(10)
 def test_contract(story: Callable[[World], object], glue: GlueCatalog, tmp_path: Path):
     story(GlueWorld(tmp_path, glue))
 

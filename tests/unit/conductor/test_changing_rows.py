@@ -388,6 +388,7 @@ MEANWHILE = [
         for n, case in enumerate(product(("delete", "update", "replace"), MEANWHILE))
     ],
 )
+@pytest.mark.few(5)
 def test_rows_that_are_committed_meanwhile_are_among_them(what: str, other: list[Row], when: Any) -> None:
     """What was chosen is chosen again: nothing that meets the condition is left, or is changed that meets it no more."""
     world, oracle = MemoryTable.holding(FIRST[:12], FIRST[12:]), Oracle()

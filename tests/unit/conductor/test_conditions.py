@@ -252,6 +252,7 @@ OURS = [Row("a", "x", 7, "ours"), Row("n", "x", 7, "ours"), Row("b", "x", 4, "ou
 )
 @pytest.mark.parametrize("when", [begins_to_write, writes_data])
 @pytest.mark.parametrize("index", ["BLOOM", pytest.param("RECORD_INDEX", marks=pytest.mark.slow)])
+@pytest.mark.few(6)
 def test_conditions_are_asked_again_when_another_writer_was_first(index: str, when: Any, other: Row):
     mode = {"hoodie__write__record__merge__mode": "COMMIT_TIME_ORDERING"}
     world, oracle = MemoryTable.holding(STORED, index=index, **mode), Oracle(index == "RECORD_INDEX", event_time=False)

@@ -79,6 +79,7 @@ def test_a_change_whose_error_was_followed_counts_once(version: str, index: str,
 
 
 @pytest.mark.parametrize(("kind", "first"), [(ObjectNotFoundError, 1), (TimelineChangedError, 2)])
+@pytest.mark.few(1)
 def test_what_tells_that_a_table_has_moved_tells_nothing_of_a_decided_change(
     kind: type[LakeIndexError], first: int
 ) -> None:

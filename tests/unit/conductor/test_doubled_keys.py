@@ -45,6 +45,7 @@ def kinds() -> list[tuple[str, bool]]:
 
 
 @pytest.mark.parametrize(("index", "within"), kinds())
+@pytest.mark.few(3)
 def test_a_delete_takes_every_copy(tmp_path: Path, index: str, within: bool):
     table = doubled(tmp_path / "t", index, within=within)
     gone = table.delete(batch_of([Row("a", "x", 0, None), Row("z", "x", 0, None)]).select(["id", "day"]))
@@ -58,6 +59,7 @@ def test_a_delete_takes_every_copy(tmp_path: Path, index: str, within: bool):
 
 
 @pytest.mark.parametrize("index", GLOBAL)
+@pytest.mark.few(2)
 def test_a_delete_takes_every_copy_in_every_partition_under_a_global_index(tmp_path: Path, index: str):
     table = make_table(tmp_path / "t", hoodie__index__type=index)
     table.upsert(batch_of([*FIRST[:3], Row("d", "y", 1, "1")]))
@@ -73,6 +75,7 @@ def test_a_delete_takes_every_copy_in_every_partition_under_a_global_index(tmp_p
 
 
 @pytest.mark.parametrize("index", ["RECORD_LEVEL_INDEX", "RECORD_INDEX", "INMEMORY", "BLOOM"])
+@pytest.mark.few(2)
 def test_a_copy_that_a_condition_leaves_is_found_by_the_next_batch(tmp_path: Path, index: str):
     """In the file in which another copy goes, and in a file that is not written. Of ``b``, too, whose both copies go."""
     for within in (True, False):
@@ -90,6 +93,7 @@ def test_a_copy_that_a_condition_leaves_is_found_by_the_next_batch(tmp_path: Pat
 
 
 @pytest.mark.parametrize("index", ["RECORD_LEVEL_INDEX", "RECORD_INDEX", "INMEMORY", "STATE"])
+@pytest.mark.few(2)
 def test_a_stored_index_knows_of_every_copy(tmp_path: Path, index: str):
     """Those that another writer inserts, those of them that a condition leaves, and of these the last one."""
     table, runner = make_table(tmp_path / "t", hoodie__index__type=index), runner_of(index)
@@ -114,6 +118,7 @@ def test_a_stored_index_knows_of_every_copy(tmp_path: Path, index: str):
 
 @pytest.mark.parametrize("index", ["RECORD_LEVEL_INDEX", "RECORD_INDEX"])
 @pytest.mark.parametrize("how", ["a delete", "a repair"])
+@pytest.mark.few(2)
 def test_a_stored_index_that_is_compacted_counts_copies_that_go(tmp_path: Path, index: str, how: str):
     """Before, while what another writer stored is read of its files, nobody has counted the keys."""
     table = doubled(tmp_path / "t", index, within=False)
@@ -205,6 +210,7 @@ def test_an_insert_counts_and_sets_aside_a_row_once_however_often_its_key_is_sto
 
 
 @pytest.mark.parametrize(("index", "within"), kinds())
+@pytest.mark.few(3)
 def test_a_repair_keeps_one_row_of_each_key(tmp_path: Path, index: str, within: bool):
     table = doubled(tmp_path / "t", index, within=within)
     before, commits = stored(table), len(table.history())
@@ -229,6 +235,7 @@ def test_a_repair_keeps_one_row_of_each_key(tmp_path: Path, index: str, within: 
 
 
 @pytest.mark.parametrize("index", GLOBAL)
+@pytest.mark.few(2)
 def test_a_repair_looks_into_every_partition_under_a_global_index(tmp_path: Path, index: str):
     table = make_table(tmp_path / "t", hoodie__index__type=index)
     table.upsert(batch_of([*FIRST[:3], Row("d", "y", 1, "1")]))

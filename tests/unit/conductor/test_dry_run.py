@@ -85,6 +85,7 @@ def same(planned: RunSummary, done: RunSummary) -> None:
         pytest.mark.slow,
     ),
 )
+@pytest.mark.few(2)
 def test_a_dry_run_says_what_the_run_does_and_changes_nothing(tmp_path: Path, index: str, version: str) -> None:
     table = make_table(tmp_path / "t", hoodie__index__type=index, hoodie__write__table__version=version)
     empty = unchanged(table, lambda: table.upsert(batch_of(FIRST), dry_run=True))
@@ -183,6 +184,7 @@ OPERATIONS: dict[str, Callable[..., RunSummary]] = {
 
 @pytest.mark.parametrize("index", ["BLOOM", "BUCKET"])
 @pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.few(6)
 def test_every_operation_has_one(tmp_path: Path, name: str, index: str) -> None:
     table, work = make_table(tmp_path / "t", hoodie__index__type=index), OPERATIONS[name]
     table.upsert(batch_of(FIRST), batch_id="first")

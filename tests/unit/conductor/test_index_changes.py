@@ -63,6 +63,7 @@ def folding(world: MemoryTable) -> Callable[[], None]:
     "index", some_of(["RECORD_LEVEL_INDEX", "RECORD_INDEX"], {"RECORD_LEVEL_INDEX"}.__contains__, pytest.mark.slow)
 )
 @pytest.mark.parametrize("how", ["taken back", "folded"])
+@pytest.mark.few(1)
 def test_a_run_goes_on_whenever_others_change_the_index(index: str, how: str):
     world = MemoryTable(index)
     world.upsert(FIRST)
@@ -103,6 +104,7 @@ WRITING = ("build", "compact")
 
 
 @pytest.mark.parametrize("command", some_of(COMMANDS, lambda command: command != "build", pytest.mark.slow))
+@pytest.mark.few(2)
 def test_a_command_begins_anew_when_others_fold_the_index(command: str):
     world = MemoryTable("RECORD_INDEX")
     world.upsert(FIRST)

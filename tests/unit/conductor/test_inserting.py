@@ -293,6 +293,7 @@ def test_a_bulk_insert_beside_another_is_refused(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("index", ["BLOOM", "GLOBAL_BLOOM", "RECORD_LEVEL_INDEX"])
 @pytest.mark.parametrize("operation", INSERTING_OPERATIONS)
+@pytest.mark.few(4)
 def test_single_stages_do_what_a_whole_run_does(tmp_path: Path, operation: Operation, index: str) -> None:
     table, oracle = made(tmp_path, index)
     rows = [Row("n", "x", 1, "1"), Row("m", "new", 1, "1")]

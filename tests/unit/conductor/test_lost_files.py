@@ -52,6 +52,7 @@ WRITES: Final[dict[str, Callable[[LakeTable], object]]] = {
 
 @pytest.mark.parametrize("index", some_indexes(INDEXES))
 @pytest.mark.parametrize("write", WRITES)
+@pytest.mark.few(8)
 def test_nothing_is_built_on_an_older_slice(tmp_path: Path, index: str, write: str) -> None:
     table = table_of_one_left(tmp_path, index)
     before = len(table.history())

@@ -64,6 +64,7 @@ SWITCHES = [
     some_of(SWITCHES, SWITCHES[:4].__contains__, pytest.mark.slow),
 )
 @pytest.mark.parametrize("before", list(Stage)[1:])
+@pytest.mark.few(5)
 def test_the_index_may_become_another_between_any_two_stages(
     tmp_path: Path, index: str, to: str, before: Stage
 ) -> None:
@@ -115,6 +116,7 @@ def rolled_back(table: LakeTable) -> list[Row]:
 )
 @pytest.mark.parametrize("meanwhile", [cleaned, rolled_back])
 @pytest.mark.parametrize("before", list(Stage)[1:])
+@pytest.mark.few(5)
 def test_files_that_a_job_has_looked_in_may_be_gone_when_the_next_one_begins(
     tmp_path: Path, index: str, meanwhile: Callable[[LakeTable], list[Row]], before: Stage
 ) -> None:

@@ -112,6 +112,7 @@ def alone(folder: Path, path: str, *, at_once: int = 1) -> list[tuple[int, str]]
 
 
 @pytest.mark.usefixtures("compiler")
+@pytest.mark.few(0)
 def test_two_processes_make_it_at_once_and_a_change_of_the_source_makes_it_anew(tmp_path: Path) -> None:
     assert [code for code, _ in alone(tmp_path, os.environ["PATH"], at_once=2)] == [0, 0]
     package = tmp_path / "lakeindex" / "hashing"

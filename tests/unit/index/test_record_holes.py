@@ -148,6 +148,7 @@ def check_refused_then_mended(table: LakeTable, oracle: Oracle, hole: str) -> No
     ("version", "kind"),
     some_of(FORMS, {("6", "RECORD_INDEX"), ("9", "RECORD_LEVEL_INDEX")}.__contains__, pytest.mark.slow),
 )
+@pytest.mark.few(1)
 def test_holes_are_counted_and_mended(tmp_path: Path, version: str, kind: str) -> None:
     right, oracle = table_of(tmp_path, version, kind)
     assert right.metadata_verify().record_index == dict.fromkeys(KINDS, 0)

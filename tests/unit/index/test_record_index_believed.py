@@ -73,6 +73,7 @@ def of_metadata(call: Call) -> bool:
 
 
 @pytest.mark.parametrize("stops", some_of([False, True], bool, pytest.mark.slow))
+@pytest.mark.few(0)
 def test_a_commit_that_is_made_while_it_is_compared(stops: bool) -> None:
     """Before each look at the metadata table another writer commits; or stops when his delta commit is there, and the
     commit is not.
@@ -126,6 +127,7 @@ def stopping(call: Call) -> Fault | None:
 
 
 @pytest.mark.parametrize("version", some_of(["6", "9"], {"6"}.__contains__, pytest.mark.slow))
+@pytest.mark.few(0)
 def test_it_is_made_anew_beside_readers_and_across_crashes(version: str) -> None:
     """Before each call of the storage a reader finds every key; a build that stops there is made good by the next."""
     world = MemoryTable("RECORD_INDEX", hoodie__write__table__version=version)

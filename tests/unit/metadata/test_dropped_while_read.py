@@ -98,6 +98,7 @@ def found(table: LakeTable) -> bool:
 
 @pytest.mark.parametrize("version", some_of(["6", "9"], {"9"}.__contains__, pytest.mark.slow))
 @pytest.mark.parametrize("does", [written, found])
+@pytest.mark.few(1)
 def test_no_key_is_doubled_or_missed(
     does: Callable[[LakeTable], bool], version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

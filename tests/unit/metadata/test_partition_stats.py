@@ -165,6 +165,7 @@ def data_keys(data: bytes) -> set[bytes]:
 
 
 @pytest.mark.parametrize("seed", some_of(range(3), lambda seed: seed == 0, pytest.mark.slow))
+@pytest.mark.few(1)
 def test_a_random_story(table: LakeTable, seed: int) -> None:
     chance = random.Random(seed)
     days = ["d", "e", "f"]

@@ -66,6 +66,7 @@ def spots(data: bytes) -> Iterator[tuple[int, int]]:
     yield from ((kind, bit) for bit in range(3))
 
 
+@pytest.mark.few(1)
 def test_a_wrong_bit_in_what_a_block_is_hides_nothing(folder: Path) -> None:
     right, refused = said(folder), 0
     for path in logs(folder):
@@ -81,6 +82,7 @@ def test_a_wrong_bit_in_what_a_block_is_hides_nothing(folder: Path) -> None:
     assert refused > 20
 
 
+@pytest.mark.few(0)
 def test_a_name_that_is_another_one_in_the_schema_of_a_block_is_damage(folder: Path) -> None:
     right, named = said(folder), set[str | None]()
     for path in logs(folder):

@@ -82,6 +82,7 @@ WRITE = {"lakeindex.table.version10": "write"}
     ("version", "seed"),
     some_of([("6", 1), ("8", 3), ("9", 4), ("10", 4)], lambda case: case[0] in "69", pytest.mark.slow),
 )
+@pytest.mark.few(1)
 def test_a_random_story(version: str, seed: int, tmp_path: Path) -> None:
     """Inserts, updates, moves between partitions, deletes, roll-backs before and after compactions, cleans."""
     chance = random.Random(seed)

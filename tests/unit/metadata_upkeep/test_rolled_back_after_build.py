@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lakeindex.api.table import LakeTable
 from tests.builders import Row, batch_of, make_table
 from tests.golden import made_once
@@ -43,6 +45,7 @@ def begun(folder: Path, version: str, built: str) -> LakeTable:
     return table
 
 
+@pytest.mark.few(0)
 def test_the_metadata_table_says_what_is_so_whatever_of_it_was_made_after_the_commit(tmp_path: Path) -> None:
     wrong: dict[tuple[str, str, str], object] = {}
     for number, (version, built, change) in enumerate(

@@ -110,6 +110,7 @@ COPIES = {
 
 
 @pytest.mark.parametrize("copy", COPIES)
+@pytest.mark.few(3)
 def test_a_row_of_another_partition_is_not_taken_for_the_one_that_an_earlier_feed_brought(
     tmp_path: Path, copy: str
 ) -> None:
@@ -122,7 +123,9 @@ def test_a_row_of_another_partition_is_not_taken_for_the_one_that_an_earlier_fee
     upsert(src, Row("a", "y", 2, "1"), Row("b", "x", 2, "1"))
     late = src.changes(since=dst.applied_until(src.uri))
     for force in (False, True):
-        with pytest.raises(InputError, match=r"record key '(id:)?a' in partition 'y', .*of partition 'x', of .*src") as no:
+        with pytest.raises(
+            InputError, match=r"record key '(id:)?a' in partition 'y', .*of partition 'x', of .*src"
+        ) as no:
             dst.apply(late, force=force)
         assert "key columns id,day" in str(no.value.hint)
         assert rows(dst) == before
@@ -308,6 +311,7 @@ def test_a_feed_leaves_out_those_before_it_whose_commits_were_taken_back(tmp_pat
 
 @pytest.mark.parametrize("version", ["6", "9"])
 @pytest.mark.parametrize("undo", ["rollback", "restore"])
+@pytest.mark.few(2)
 def test_what_was_taken_back_in_the_source_is_not_there_because_more_was_applied(
     tmp_path: Path, undo: str, version: str
 ) -> None:

@@ -139,6 +139,7 @@ def test_a_rescale_changes_no_row(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", [name for name in table_names() if name.startswith("h")])
+@pytest.mark.few(6)
 def test_feeds_of_hudis_tables(name: str, tmp_path: Path):
     folder = unpack_table(name, tmp_path)
     table = LakeTable(str(folder))

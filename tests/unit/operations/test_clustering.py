@@ -96,6 +96,7 @@ def version(request: pytest.FixtureRequest) -> dict[str, str]:
     "index",
     some_indexes(["BLOOM", "GLOBAL_BLOOM", "SIMPLE", "BUCKET", "RECORD_INDEX", "INMEMORY"]),
 )
+@pytest.mark.few(1)
 def test_rows_stay_as_they_are_and_every_index_finds_them(tmp_path: Path, index: str) -> None:
     counts = {"hoodie__bucket__index__num__buckets": "2"} if index == "BUCKET" else {}
     table = table_of_parts(tmp_path, hoodie__index__type=index, **counts)
@@ -576,6 +577,7 @@ def test_an_update_waits_its_turn_or_is_planned_anew(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("scheduled", [False, True])
+@pytest.mark.few(2)
 def test_a_killed_run_is_taken_up_or_rolled_back(
     tmp_path: Path, version: dict[str, str], scheduled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

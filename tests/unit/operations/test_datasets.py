@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pytest
 
 from lakeindex.api.table import LakeTable, open_table
 from tests.builders import Row, batch_of, content_of, make_table
@@ -35,6 +36,7 @@ def read_often(uri: str, times: int) -> None:
         faulthandler.cancel_dump_traceback_later()
 
 
+@pytest.mark.few(0)
 def test_a_reader_of_many_files_begins_without_waiting_for_itself(tmp_path: Path) -> None:
     table = many_files(tmp_path)
     command = [sys.executable, "-c", f"from {__name__} import read_often; read_often({table.uri!r}, 100)"]

@@ -681,6 +681,7 @@ def test_a_source_without_rows_makes_an_empty_table(tmp_path: Path) -> None:
         pytest.mark.slow,
     ),
 )
+@pytest.mark.few(1)
 def test_every_index(tmp_path: Path, index: IndexType) -> None:
     rows = pa.table({"id": list(range(40)), "p": [f"p{n % 4}" for n in range(40)]})
     source = plain(tmp_path / "src", *(rows.slice(n, 10) for n in range(0, 40, 10)))

@@ -413,6 +413,7 @@ def test_build_survives_every_failing_call(every: int, histories: int):
 @pytest.mark.usefixtures("time_leaps")
 @pytest.mark.parametrize(("every", "histories"), [(37, 4), pytest.param(7, 20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("index", some_of(STORED, {"RECORD_LEVEL_INDEX"}.__contains__, pytest.mark.slow))
+@pytest.mark.few(0)
 def test_catch_up_survives_failing_calls(index: str, every: int, histories: int):
     def write(table: LakeTable) -> None:
         rows = [Row("n1", "x", 3, "3"), Row("n2", "y", 3, "3")]

@@ -42,6 +42,7 @@ def at_call(world: MemoryTable, number: int) -> When:
 
 
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+@pytest.mark.few(1)
 def test_no_fault_is_told_of_what_a_writer_did_at_any_call(look: Callable[[MemoryTable], bool]):
     world = world_of()
     objects = world.store.snapshot()
@@ -65,6 +66,7 @@ def test_faults_that_are_there_are_told_beside_a_writer():
     assert not any("other writers" in note for note in report.notes)
 
 
+@pytest.mark.few(0)
 def test_a_table_that_never_stands_still_is_said_to_be_one():
     """Somebody writes in each look."""
     world = world_of()

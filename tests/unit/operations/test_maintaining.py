@@ -107,6 +107,7 @@ def test_what_cannot_be_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("index", ["BLOOM", "RECORD_INDEX", "BUCKET"])
+@pytest.mark.few(1)
 def test_every_step_and_none_of_the_rows(tmp_path: Path, index: str) -> None:
     uri = str(tmp_path / "t")
     table = table_with_commits(uri, index=index)

@@ -47,6 +47,7 @@ def made(folder: Path, kind: str) -> tuple[LakeTable, Oracle]:
         pytest.mark.slow,
     ),
 )
+@pytest.mark.few(7)
 def test_rows_stay_and_the_new_index_finds_them(tmp_path: Path, before: str, after: str):
     table, _ = made(tmp_path / "t", before)
     stored = sorted(str(sorted(row.items())) for row in rows_of(table) if row.pop("_hoodie_file_name"))
@@ -117,6 +118,7 @@ def test_rows_that_a_global_index_has_left_where_they_were_have_to_move_first(
     [("RECORD_INDEX", "RECORD_LEVEL_INDEX"), ("GLOBAL_BLOOM", "RECORD_LEVEL_INDEX"), ("BLOOM", "RECORD_INDEX"),
      ("RECORD_LEVEL_INDEX", "GLOBAL_RECORD_LEVEL_INDEX")],
 )  # fmt: skip
+@pytest.mark.few(2)
 def test_a_record_index_of_the_other_form_is_dropped_first(tmp_path: Path, before: str, after: str) -> None:
     """It knows no key of the new index: each write and each `get` would be refused from then on."""
     table = make_table(tmp_path / "t", hoodie__index__type=before, hoodie__write__table__version="9")

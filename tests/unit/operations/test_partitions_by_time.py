@@ -53,6 +53,7 @@ def rows(count: int = 90, ts: int = 1) -> pa.Table:
         (["at:month", "city"], "2024-01/oslo", 6),
     ],
 )
+@pytest.mark.few(3)
 def test_rows_scans_and_deletes(tmp_path: Path, partition: str | list[str], path: str, version: int) -> None:
     table = lakeindex.create_table(
         tmp_path / "t", COLUMNS, key="id", partition=partition, ordering="ts", table_version=version, metadata=False

@@ -113,6 +113,7 @@ def test_who_reads_beside_a_clean_gets_the_newest_rows(
 
 
 @WAYS
+@pytest.mark.few(3)
 def test_who_is_overtaken_in_every_try_is_told_to_come_back(
     table: LakeTable, way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

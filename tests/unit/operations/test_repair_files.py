@@ -116,6 +116,7 @@ def test_of_two_footers_that_agree_none_is_taken(tmp_path: Path) -> None:
         ("9", "GLOBAL_BLOOM", ("files", "record_index")),
     ],
 )
+@pytest.mark.few(3)
 def test_a_lost_file_comes_from_the_older_slice(
     tmp_path: Path, version: str, index: str, names: tuple[str, ...]
 ) -> None:

@@ -46,6 +46,7 @@ def upsert(table: LakeTable, rows: list[Row], name: str, **options: object):
 
 @pytest.mark.parametrize("version", ["6", "9"])
 @pytest.mark.parametrize("index", some_of(INDEXES, {"BLOOM", "RECORD_INDEX"}.__contains__, pytest.mark.slow))
+@pytest.mark.few(2)
 def test_a_table_goes_back_and_its_batches_come_again(tmp_path: Path, index: str, version: str) -> None:
     """What an index, the ledger and the metadata table say follows: keys are found, inserted, and none is doubled."""
     table = make_table(str(tmp_path / "t"), hoodie__index__type=index, hoodie__write__table__version=version)
@@ -630,6 +631,7 @@ def test_what_a_dead_writer_left_is_not_in_the_way(left: str) -> None:
 
 
 @pytest.mark.parametrize("by_hand", [False, True])
+@pytest.mark.few(1)
 def test_what_was_rolled_back_of_other_writers_is_noted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_hand: bool
 ) -> None:

@@ -144,6 +144,7 @@ OF_ANY_INDEX = [
 
 
 @pytest.mark.parametrize(("wide", "condition"), list(dict.fromkeys(OF_ANY_INDEX)), indirect=["wide"])
+@pytest.mark.few(25)
 def test_rows_are_those_of_a_filtered_reading(wide: LakeTable, condition: str):
     everything = all_of(wide.uri)
     predicate = predicate_of(condition, everything.schema)
@@ -280,6 +281,7 @@ def test_since_and_as_of(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", [name for name in table_names() if name.startswith("h")])
+@pytest.mark.few(6)
 def test_tables_of_hudi_are_scanned_as_they_are_read(name: str, tmp_path: Path):
     folder = unpack_table(name, tmp_path)
     table, everything = LakeTable(str(folder)), read_rows(str(folder))
@@ -445,6 +447,7 @@ def test_columns_of_no_condition_are_read_where_a_row_was_chosen(
 
 
 @pytest.mark.parametrize("is_here", [True, False])
+@pytest.mark.few(2)
 def test_footers_are_read_while_files_are_decoded(wide: LakeTable, monkeypatch: pytest.MonkeyPatch, is_here: bool):
     monkeypatch.setattr(operations_scan, "is_on_this_machine", lambda _: is_here)
     for where in (None, "ts >= 1", "flag"):

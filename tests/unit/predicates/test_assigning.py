@@ -213,6 +213,7 @@ def test_what_spark_says_of_each_value():
     assert not wrong, wrong
 
 
+@pytest.mark.few(0)
 def test_a_case_of_thousands_of_branches_is_no_depth() -> None:
     branches = " ".join(f"when l = {n} then {n + 1}" for n in range(3000))
     assert computed("l", f"case {branches} end") == [2, 3, 4]

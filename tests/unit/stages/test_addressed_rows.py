@@ -285,6 +285,7 @@ def test_a_column_of_one_file_that_the_table_has_not_or_has_twice_is_refused(
 
 @pytest.mark.parametrize("how", CHANGES)
 @pytest.mark.parametrize("title", ["tag inserts", "keys of files", COLUMNS])
+@pytest.mark.few(6)
 def test_input_that_changes_before_it_is_written_ends_the_run(table: LakeTable, tmp_path: Path, title: str, how: str):
     path = batch_at(tmp_path / "in.parquet")
     table.upsert(batch_of([Row("old", "d9", 1, "old")]))
@@ -324,6 +325,7 @@ def test_input_that_changes_is_seen_beside_another_writer_too(tmp_path: Path) ->
 
 @pytest.mark.parametrize("title", ["tag inserts", "keys of files", COLUMNS, WRITING])
 @pytest.mark.parametrize("meanwhile", ["nothing", "the file is moved", "single job"])
+@pytest.mark.few(5)
 def test_a_killed_run_is_gone_on_with(table: LakeTable, tmp_path: Path, title: str, meanwhile: str):
     folder = tmp_path / "in"
     folder.mkdir()
@@ -483,6 +485,7 @@ def test_nothing_of_a_wave_is_held_while_the_next_is_made(
 
 
 @pytest.mark.parametrize("how", [*CHANGES, "killed", "damaged", "lost"])
+@pytest.mark.few(3)
 def test_what_was_spilled_goes_with_a_load_that_fails(
     table: LakeTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ):

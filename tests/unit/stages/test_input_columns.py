@@ -94,6 +94,7 @@ def test_columns_of_the_input_are_not_copied(table: LakeTable, tmp_path: Path):
     group=st.integers(1, 50),
     chunk=st.integers(1, 50),
 )
+@pytest.mark.few(0)
 def test_a_batch_that_is_named_is_that_which_is_copied(
     tmp_path_factory: pytest.TempPathFactory, keys: list[int], in_order: bool, bad: bool, group: int, chunk: int
 ):

@@ -24,6 +24,7 @@ BATCHES = [
 
 @pytest.mark.parametrize("moves", [True, False])
 @pytest.mark.parametrize("index", MOVES)
+@pytest.mark.few(3)
 def test_every_row_is_where_it_belongs_once(index: str, moves: bool):
     world, oracle = MemoryTable(index), Oracle(is_global=True, moves=moves)
     for rows in BATCHES:

@@ -72,6 +72,7 @@ def test_rows_are_the_same_however_little_memory_there_is(batches: list[list[Row
                     as_another_writer_would(path, 50)
 
 
+@pytest.mark.few(0)
 def test_a_file_that_breaks_off_is_named_and_nothing_is_written(tmp_path: Path):
     table = make_table(tmp_path / "t")
     numbers = range(2_000)
@@ -91,6 +92,7 @@ def test_a_file_that_breaks_off_is_named_and_nothing_is_written(tmp_path: Path):
     assert not [path for path in file.parent.iterdir() if path.name.startswith(TEMPORARY_PREFIX)]
 
 
+@pytest.mark.few(0)
 def test_what_is_written_under_a_name_depends_on_nothing_that_a_retry_may_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ):

@@ -26,6 +26,7 @@ from lakeindex.errors import InputError
 from lakeindex.run import row_pieces
 from lakeindex.storage import open_storage
 from tests.builders import Row, batch_of, make_table
+from tests.scheduling import some_of
 from tests.strategies import examples
 
 MIB = 1024 * 1024
@@ -84,6 +85,7 @@ BATCHES: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", BATCHES)
+@pytest.mark.few(7)
 def test_every_kind_of_batch_is_the_same_batch(tmp_path: Path, name: str) -> None:
     table = make_table(tmp_path / "t")
     assert table.upsert(BATCHES[name]()).inserts == 3
@@ -288,7 +290,7 @@ KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "all"])
+@pytest.mark.parametrize("kind", some_of([*KINDS, "all"], KINDS.__contains__, pytest.mark.slow))
 def test_blocks_of_rows_of_any_kind_are_of_the_rows(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     monkeypatch.setattr(row_pieces, "BLOCK_BYTES", 3_000)
     monkeypatch.setattr(row_pieces, "BLOCK_ROWS", 1_024)
@@ -320,7 +322,8 @@ def test_what_is_behind_a_null_does_not_count(monkeypatch: pytest.MonkeyPatch) -
     assert len(found[0]) > 3
 
 
-@pytest.mark.parametrize("width", [600, 9_000])
+@pytest.mark.parametrize("width", [9_000, 600])
+@pytest.mark.few(1)
 def test_wide_rows_that_come_one_by_one_are_the_batch_that_they_are_in_one(tmp_path: Path, width: int) -> None:
     table = make_table(tmp_path / "t")
     rows = batch_of([Row(f"k{n}", "x", 1, f"{n:05d}" + "v" * width) for n in range(6 * MIB // width)])

@@ -32,6 +32,7 @@ def noted(path: Path, partition: str | list[str], days: list[dt.date] = DAYS) ->
     return [note for note in first.notes if "new files" in note]
 
 
+@pytest.mark.few(0)
 def test_what_is_said_and_when(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(written_files, "_MANY_FILES", 25)
     (said,) = noted(tmp_path / "days", "day")

@@ -67,6 +67,7 @@ def test_children_of_a_process_that_used_s3(moto_env: str) -> None:
     assert process.exitcode == 0
 
 
+@pytest.mark.few(0)
 def test_servers_that_load_a_table_before_they_fork(moto_env: str) -> None:
     """As gunicorn does with its workers, and Airflow with its tasks."""
     table = make_table(f"{moto_env}/t")

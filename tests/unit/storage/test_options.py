@@ -108,6 +108,7 @@ def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
+@pytest.mark.few(0)
 def test_two_handles_of_one_url_write_to_their_own_stores_at_the_same_time(servers: dict[str, str]):
     before = dict(os.environ)
     tables = {name: made(servers, name, "both", "INMEMORY") for name in servers}

@@ -46,6 +46,7 @@ def set_properties(path: Path, said: tuple[bool, bool]) -> None:
     path.write_text(text)
 
 
+@pytest.mark.few(0)
 def test_each_contradiction_and_each_cure(tmp_path: Path) -> None:
     wrong = []
     for number, (stored, said) in enumerate(itertools.product(LAYOUTS, repeat=2)):

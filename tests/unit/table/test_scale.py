@@ -63,6 +63,7 @@ def test_requests_do_not_grow_with_files(step: str):
     assert of(step, LARGE) == of(step, SMALL)
 
 
+@pytest.mark.few(0)
 def test_listing_everything_asks_once_a_top_folder():
     for files in (SMALL, LARGE):
         assert of("list every partition", files) == {"list_folder": 1, "list": files // FILES_A_PARTITION}

@@ -176,6 +176,7 @@ def test_an_upgrade_under_an_open_handle_is_noticed_inside_the_commit(tmp_path: 
 
 
 @pytest.mark.parametrize(("options", "step"), [({}, 41), (WRITE, 61)], ids=["refused", "to be written"])
+@pytest.mark.few(1)
 def test_an_upgrade_at_any_moment_of_a_run_loses_nothing(options: dict[str, str], step: int) -> None:
     """Before some storage calls: nothing is half published, and no file that was there goes; who runs again writes."""
     calls, outcomes = 0, list[str]()

@@ -211,6 +211,7 @@ def test_a_batch_in_tiny_pieces_and_many_buckets_is_staged_as_in_one(
             assert cut.counters["chunks"] == len(whole["rows"])  # the limits really were tiny
 
 
+@pytest.mark.few(0)
 def test_pieces_held_in_memory_are_those_that_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("lakeindex.stages.stage_input.stage._PARALLEL_BYTES", 1)
     rows = [Row(f"k{n * 7919 % 4_000:05d}", "xyz"[n % 3], n, f"v{n}") for n in range(4_500)]

@@ -68,6 +68,7 @@ def now(path: Path) -> None:
         os.utime(one)
 
 
+@pytest.mark.few(0)
 def test_each_kind_of_instant_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all tables by Hudi, and of those whose services have not ended."""
     filling, wrong, kinds = Filling(monkeypatch), [], set()
