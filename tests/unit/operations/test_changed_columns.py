@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.errors import TableUnsupportedError
+from lakeindex.errors import TableUnsupportedError, UsageError
 from lakeindex.operations.look.inspect import inspect_table
 from tests.builders import make_table
-from tests.unit.operations.tables import edit_commit, live_files
+from tests.unit.operations.tables import edit_commit, live_files, rewrite
 
 FLOATS = [0.1, 1e10, 3.4e10, None]
 DOUBLES = [0.1, 1e10, 33999999000.0, None]
@@ -82,6 +83,48 @@ def test_a_widened_column_is_read_and_rewritten_as_hudi_does(
     assert read(table) == after
     assert stored(table) == after
     assert table.check(deep=True).ok
+
+
+def test_milliseconds_that_were_called_microseconds_are_milliseconds(tmp_path: Path) -> None:
+    """Hudi 0.15 and 1.0 stored a source's timestamp-millis so; since 1.1 tables say milliseconds again. Local times it did not."""
+    instant, local = pa.timestamp("ms", "UTC"), pa.timestamp("ms")
+    schema = pa.schema([("at", instant), ("ts", pa.int64()), ("local", local), ("o", pa.struct([("at", instant)]))])
+    table = make_table(tmp_path / "t", schema=schema, keys=("at",), partitions=(), hoodie__write__table__version="6")
+
+    def batch(ts: int, *moments: str) -> pa.Table:
+        times = pa.array([dt.datetime.fromisoformat(one) for one in moments])
+        at = times.cast(local).cast(instant)
+        inner = pa.StructArray.from_arrays([at], fields=list(schema.field("o").type))
+        return pa.table([at, [ts] * len(moments), times.cast(local), inner], schema=schema)
+
+    def called_micros(rows: pa.Table) -> pa.Table:
+        micros = rows["at"].combine_chunks().cast(pa.int64()).cast(pa.timestamp("us", "UTC"))
+        named = {
+            "at": micros,
+            "o": pa.StructArray.from_arrays([micros], ["at"]),
+            "local": rows["local"].cast(pa.timestamp("us")),
+        }
+        return pa.table([named.get(name, rows[name]) for name in rows.column_names], names=rows.column_names)
+
+    first = batch(1, "2026-01-01T00:00:00", "2026-01-02T00:00:00.123", "9999-12-31T00:00:00")
+    table.upsert(first)
+    (path,) = live_files(Path(table.uri))
+    rewrite(path, called_micros)
+    assert pq.read_schema(path).field("at").type == pa.timestamp("us", "UTC")
+    assert table.scan().to_arrow().sort_by("at").equals(first)
+    for where, count in (
+        ("at < '1980-01-01'", 0),
+        ("at > '2026-01-01 12:00:00'", 2),
+        ("o.at = '9999-12-31'", 1),
+        ("local < '2026-01-02'", 1),
+    ):
+        assert table.scan(where=where).count() == count, where
+    assert table.scan(where="at < '1980-01-01'").explain(analyze=True).files_read == 0
+    with pytest.raises(UsageError, match="stores column 'at' as"):
+        table.scan().to_dataset()
+    table.upsert(batch(2, "2026-01-02T00:00:00.123"))
+    assert table.scan().to_arrow().sort_by("at").drop_columns(["ts"]).equals(first.drop_columns(["ts"]))
+    assert pq.read_schema(live_files(Path(table.uri))[0]).field("at").type == instant
 
 
 def test_a_clustering_by_a_column_that_became_a_text(tmp_path: Path) -> None:

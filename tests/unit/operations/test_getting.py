@@ -344,6 +344,7 @@ def test_a_key_that_the_table_cannot_have_is_an_error(tmp_path: Path):
         assert "region, number" in str(refused.value.hint)
     with pytest.raises(InputError, match="no record key"):
         table.get(pa.array(["eu"]))
+    assert table.get("region:e\nu,number:7").rows.num_rows == 0, "a text may have several lines"
     numbers = make_table(
         tmp_path / "n", schema=pa.schema([("id", pa.int64()), ("day", pa.string()), ("ts", pa.int64())])
     )
@@ -352,6 +353,8 @@ def test_a_key_that_the_table_cannot_have_is_an_error(tmp_path: Path):
         assert numbers.get(good if isinstance(good, (list, str, dict)) else [good]).rows.num_rows == 1
     for other in ("0", "-7", "10", [0], pa.array([0, -7])):
         assert numbers.get(other).rows.num_rows == 0, "a key that may be there, and is not"
+    with pytest.raises(InputError, match="cannot be True"):
+        numbers.get([True])
     for bad in ("07", "seven", "7.0", "+7", "-0", ""):
         with pytest.raises(InputError, match="a whole number"):
             numbers.get(bad)
@@ -372,8 +375,9 @@ def test_key_sets_of_all_kinds(tmp_path: Path):
     table = wide_table(tmp_path)
     text = tmp_path / "keys.txt"
     text.write_text("k00001\r\nk00002\n\nk00001\n")
-    parquet = tmp_path / "keys.parquet"
-    pq.write_table(pa.table({"_hoodie_record_key": ["k00001", "k00002"], "other": [1, 2]}), parquet)
+    parquet, capitals = tmp_path / "keys.parquet", tmp_path / "K.PARQUET"
+    for path in (parquet, capitals):
+        pq.write_table(pa.table({"_hoodie_record_key": ["k00001", "k00002"], "other": [1, 2]}), path)
     kinds = [
         ["k00001", "k00002"],
         pa.array(["k00001", "k00002"]),
@@ -383,6 +387,7 @@ def test_key_sets_of_all_kinds(tmp_path: Path):
         pa.table({"id": ["k00001", "k00002"]}),
         text,
         parquet,
+        capitals,
     ]
     for keys in kinds:
         assert table.get(keys).rows.column("id").to_pylist() == ["k00001", "k00002"], keys

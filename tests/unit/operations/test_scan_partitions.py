@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from lakeindex.model import KeyGeneratorType
 from lakeindex.operations.rows.known_bounds import path_facts
 from lakeindex.write.keys.key_generators import KeyGenerator, KeySpec, PartitionKind
+from lakeindex.write.keys.time_partitions import TimeOptions
 
 KINDS = {
     "s": pa.string(),
@@ -74,6 +75,19 @@ def test_times_say_nothing():
     timed = tuple((name, PartitionKind.TIMESTAMP) for name, _ in spec.partition_fields)
     object.__setattr__(spec, "partition_fields", timed)
     assert not path_facts("eu", spec, SCHEMA)
+
+
+def test_times_that_are_texts_in_paths_say_nothing_by_the_unit_of_numbers():
+    options = TimeOptions.from_properties(
+        {f"hoodie.keygen.timebased.{name}": text for name, text in
+         (("timestamp.type", "EPOCHMILLISECONDS"), ("output.dateformat", "yyyy-MM-dd"))}
+    )  # fmt: skip
+    fields = (("t", PartitionKind.TIMESTAMP),)
+    for part, known in (("record_key", {("t",)}), ("partition_path", set())):
+        spec = KeySpec(
+            ("id",), fields, KeyGeneratorType.CUSTOM, time_options=options, timestamp_texts=frozenset({part})
+        )
+        assert set(path_facts("2020-01-02", spec, SCHEMA)) == known, part
 
 
 VALUES = {

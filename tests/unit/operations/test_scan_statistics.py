@@ -7,6 +7,7 @@ import itertools
 import operator
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.files.footers import ParquetFooter
+from lakeindex.metadata import content_records
 from lakeindex.metadata.column_ranges import ValueKind, ValueType
 from lakeindex.metadata.column_stats import FIELD
 from lakeindex.metadata.metadata_records import Record
@@ -139,7 +141,9 @@ def test_ends_are_brought_into_the_units_of_the_table_and_never_inwards():
     float_, double = ValueKind(ValueType.FLOAT), ValueKind(ValueType.DOUBLE)
     cases = [
         (us, (1_500, 2_500), pa.timestamp("ms"), (1, 3)),
-        (us, (-1_500, -500), pa.timestamp("ms", "UTC"), (-2, 0)),
+        (us, (-1_500, -500), pa.timestamp("s", "UTC"), (-1, 0)),
+        (us, (-1_500, -500), pa.timestamp("ms", "UTC"), (-1_500, -500)),
+        (ValueKind(ValueType.LOCAL_TIMESTAMP_MICROS), (-1_500, -500), pa.timestamp("ms"), (-2, 0)),
         (ms, (1, 2), pa.timestamp("us"), (1_000, 2_000)),
         (clock, (1, 1), pa.time32("ms"), (0, 1)),
         (date, (1, 2), pa.date32(), (1, 2)),
@@ -182,6 +186,79 @@ def test_a_record_of_another_file_or_column_says_nothing(tmp_path: Path):
         tell(table, stats=elsewhere)
         found = table.scan(where="_hoodie_record_key = 'a'").to_arrow()
         assert found["id"].to_pylist() == ["a"], name
+
+
+JAVAS: dict[str, tuple[list[Any], Any, Any]] = {
+    "s": (["a", "b", "c"], "a", "c"),
+    "t": (["a", "\uffee", "\U0001f600"], "a", "\uffee"),
+    "u": (["\uffee", "\U0001f600", "\U0001f600"], "\U0001f600", "\uffee"),
+    "b": ([b"\x10", b"\x20", b"\xff"], b"\x10", b"\x10"),
+}
+"""Columns of three rows, and the ends that Hudi's records have of them where each is a row group; of ``b`` the last two are one."""
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_ends_that_hudi_united_in_javas_order_leave_no_file_out(
+    tmp_path: Path, version: str, monkeypatch: pytest.MonkeyPatch
+):
+    """U+1F600 is before U+FFEE in UTF-16, and bytes are signed numbers in a ByteBuffer."""
+    kinds = [(name, pa.binary() if name == "b" else pa.string()) for name in JAVAS]
+    schema = pa.schema([("id", pa.string()), ("ts", pa.int64()), *kinds])
+    right = content_records.column_ranges
+
+    def hudis(*asked: Any) -> tuple[Any, ...]:
+        return tuple(
+            replace(one, least=JAVAS[one.column][1], greatest=JAVAS[one.column][2]) if one.column in JAVAS else one
+            for one in right(*asked)
+        )
+
+    table = make_table(tmp_path / "t", partitions=(), schema=schema, hoodie__write__table__version=version)
+    rows = {"id": ["1", "2", "3"], "ts": [1, 1, 1]} | {name: values for name, (values, _, _) in JAVAS.items()}
+    table.upsert(pa.table(rows, schema=schema))
+    with monkeypatch.context() as patch:
+        patch.setattr(content_records, "column_ranges", hudis)
+        table.metadata_build(("files", "column_stats"))
+    wanted = {"t = '\U0001f600'": "3", "t > '\uffee'": "3", "u = '\uffee'": "1", "u >= '\U0001f600'": "23"}
+    wanted |= {"b = x'ff'": "3", "b > x'10'": "23", "b IS NOT NULL": "123", "s = 'c'": "3"}
+    found = {where: "".join(sorted(table.scan(where=where).to_arrow()["id"].to_pylist())) for where in wanted}
+    assert found == wanted
+    assert table.scan(where="s > 'c'").explain().files_pruned_by_statistics == 1
+    assert table.delete(where="b = x'ff'").deletes == 1
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_dates_of_before_1582_are_others_in_records_of_v1(
+    tmp_path: Path, version: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Hudi takes them from texts of Parquet's, which were those of the Julian calendar up to 1.11 (Spark 2.4 to 3.1)."""
+    schema = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("d", pa.date32()), ("e", pa.date32())])
+    right, epoch = content_records.column_ranges, dt.date(1970, 1, 1)
+    julian = [(one - epoch).days for one in (dt.date(1, 1, 3), dt.date(1499, 12, 27))]
+
+    def hudis(*asked: Any) -> tuple[Any, ...]:
+        return tuple(
+            replace(one, least=julian[0], greatest=julian[1]) if one.column == "d" and version == "6" else one
+            for one in right(*asked)
+        )
+
+    table = make_table(tmp_path / "t", partitions=(), schema=schema, hoodie__write__table__version=version)
+    days = [[dt.date(1, 1, 1), dt.date(1500, 1, 5)], [dt.date(1582, 10, 25), dt.date(2026, 1, 1)]]
+    table.upsert(pa.table([["1", "2"], [1, 1], *days], schema=schema))
+    with monkeypatch.context() as patch:
+        patch.setattr(content_records, "column_ranges", hudis)
+        table.metadata_build(("files", "column_stats"))
+    for where, wanted in (
+        ("d = '0001-01-01'", "1"),
+        ("d = '1500-01-05'", "2"),
+        ("d IS NULL", ""),
+        ("e > '2025-01-01'", "2"),
+    ):
+        assert "".join(table.scan(where=where).to_arrow()["id"].to_pylist()) == wanted, where
+    pruned = {
+        where: table.scan(where=where).explain().files_pruned_by_statistics
+        for where in ("d > '1600-01-01'", "e < '1582-10-25'")
+    }
+    assert list(pruned.values()) == [int(version == "9"), 1]
 
 
 def test_rows_since_a_point_are_looked_for_in_newer_files_only(tmp_path: Path):

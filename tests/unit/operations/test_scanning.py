@@ -305,6 +305,21 @@ def test_partition_paths_are_no_evidence_on_tables_that_are_not_bound(tmp_path: 
     assert "not bound" in report.notes[0]
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_keys_are_not_made_of_values_where_no_generator_is_named(tmp_path: Path, named: bool):
+    """A table of one key and one partition field would have plain ones by Hudi's rule, and may have others."""
+    options = {"hoodie__table__keygenerator__type": "SIMPLE" if named else "COMPLEX"}
+    options |= {} if named else {"hoodie__write__complex__keygen__new__encoding": "false"}
+    table = make_table(tmp_path / "t", **options)
+    table.upsert(batch_of([Row("a", "d", 1, "x"), Row("b", "d", 1, "x")]))
+    properties = as_hudis(table) / ".hoodie/hoodie.properties"
+    lines = [line for line in properties.read_text().splitlines() if named or "keygenerator" not in line]
+    properties.write_text("\n".join(lines) + "\n")
+    unbound = LakeTable(table.uri)
+    assert unbound.scan(where="id = 'a'").to_arrow()["id"].to_pylist() == ["a"]
+    assert unbound.scan(where="id = 'a'").explain().keys == (1 if named else None)
+
+
 def test_a_row_that_a_global_index_left_in_its_partition_is_found(tmp_path: Path):
     options = {"hoodie.bloom.index.update.partition.path": "false"}
     table = make_table(tmp_path / "t", hoodie__index__type="GLOBAL_BLOOM")

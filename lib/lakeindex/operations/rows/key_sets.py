@@ -280,6 +280,10 @@ def key_spec_of(table: Table) -> KeySpec | None:
 
 
 def knows_keys(table: Table, spec: KeySpec) -> bool:
-    """Whether it is known how a value becomes a record key; releases differ over complex keys of one field."""
-    bound = table.binding is not None and table.binding.complex_key_new_encoding is not None
-    return bound or not spec.encoding_is_open
+    """Whether it is known how a value becomes a record key; releases differ over complex keys of one field, which those
+    of a table without a named generator may be.
+    """
+    if table.binding is not None and table.binding.complex_key_new_encoding is not None:
+        return True
+    is_named = table.binding is not None or bool(table.properties.key_generator_name)
+    return is_named and not spec.encoding_is_open

@@ -24,6 +24,7 @@ import pyarrow as pa
 from lakeindex.errors import ObjectNotFoundError, OptionError
 from lakeindex.files.footers import ParquetFooter
 from lakeindex.format.partitions import DEFAULT_PARTITION, unescape_partition_value
+from lakeindex.hashing.java_strings import orders_may_differ
 from lakeindex.metadata.column_ranges import ColumnRange, ValueKind, ValueType, chunk_ends, value_kind, widest
 from lakeindex.metadata.column_ranges import Value as StoredValue
 from lakeindex.metadata.column_stats import FIELD, column_range_of
@@ -37,7 +38,7 @@ from lakeindex.predicates.predicate import Predicate
 from lakeindex.write.keys.java_text import java_text
 from lakeindex.write.keys.key_generators import PARTITION_PATH_PART, KeySpec, PartitionKind
 from lakeindex.write.keys.time_partitions import TimePartitioner
-from lakeindex.write.types.widening import widened_array
+from lakeindex.write.types.widening import are_millis_called_micros, widened_array
 
 Ends = tuple[Value, Value]
 
@@ -66,6 +67,8 @@ _UNITS_OF_V1: Final = {
 _FLOATS: Final = (ValueType.FLOAT, ValueType.DOUBLE)
 _WHOLE: Final = (ValueType.INT, ValueType.LONG)
 _BYTES: Final = (ValueType.BYTES, ValueType.FIXED)
+_FIRST_SURE_DAY: Final = -141_417
+"""1582-10-25, ten days behind the first one of the Gregorian calendar."""
 _OF_TIMESTAMPS: Final = {
     ("ms", False): ValueType.TIMESTAMP_MILLIS,
     ("us", False): ValueType.TIMESTAMP_MICROS,
@@ -236,8 +239,10 @@ def stored_facts(view: MetadataView, files: Sequence[BaseFile], predicate: Predi
             continue
         known = column_range_of(record, kinds[path])
         if known is not None:
-            wanted = predicate.type_of(path)
-            units = _UNITS_OF_V1.get(known.kind.type, ()) if stats.get("valueType") is None else ()
+            wanted, is_v1 = predicate.type_of(path), stats.get("valueType") is None
+            if is_v1 and known.kind.type is ValueType.DATE and int(known.least or 0) < _FIRST_SURE_DAY:
+                continue  # Hudi has brought dates into V1 by way of texts of the Julian calendar
+            units = _UNITS_OF_V1.get(known.kind.type, ()) if is_v1 else ()
             several = [
                 _of_range(replace(known, kind=ValueKind(unit)), wanted) for unit in units if _may_be(known, unit)
             ]
@@ -335,6 +340,8 @@ def _as_times(ends: tuple[StoredValue, StoredValue], kind: ValueKind, wanted: pa
     )
     if not is_same:
         return None
+    if kind.type is ValueType.TIMESTAMP_MICROS and are_millis_called_micros(pa.timestamp("us", "UTC"), wanted):
+        unit = _NS["ms"]
     target = _DAY_NS if types.is_date(wanted) else _NS[wanted.unit]
     return math.floor(Fraction(int(ends[0]) * unit, target)), math.ceil(Fraction(int(ends[1]) * unit, target))
 
@@ -346,16 +353,22 @@ def _of_range(known: ColumnRange, wanted: pa.DataType) -> Bounds:
 
 
 def _may_be_unknown(known: ColumnRange) -> bool:
-    """Whether Hudi may have written a range though a row group has no bounds in its footer.
+    """Whether Hudi may have written a range that does not hold the bounds of a row group, or though one has none.
 
     It takes the values of such a group for nulls and its bounds for nothing, or for zero (false) where they are no
     texts or bytes, and unites them with those of the other groups. Of all types but texts and bytes, whose bounds are
     left out where they are long, and floats, by NaN, the groups of a file are alike. A record does not say whose it is.
+
+    Bounds of groups are united in Java's order: texts by UTF-16 units, and bytes as signed numbers, by which those of
+    any group may be the outer ones, whatever they look like.
     """
     if known.kind.type in _FLOATS:
         return float(known.least or 0) <= 0 <= float(known.greatest or 0)
-    if known.kind.type in (ValueType.STRING, *_BYTES):
-        return known.null_count != 0
+    if known.kind.type is ValueType.STRING:
+        ends = (known.least, known.greatest)
+        return known.null_count != 0 or any(orders_may_differ(str(end)) for end in ends)
+    if known.kind.type in _BYTES:
+        return True
     return known.null_count == known.value_count or (not known.least and not known.greatest)
 
 

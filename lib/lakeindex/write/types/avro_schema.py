@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -215,8 +216,9 @@ def schema_from_avro(text: str) -> pa.Schema:
     """
     try:
         record = json.loads(text)
-        known: dict[str, pa.DataType] = {}
-        fields = [_from_field(f, known) for f in record["fields"]]
+        listed, name = record["fields"], record.get("name", "")
+        names = _Names({}, _full_name(name, record.get("namespace", "")).rpartition(".")[0])
+        fields = [_from_field(f, names) for f in listed]
     except (ValueError, KeyError, TypeError) as error:
         raise TableCorruptError(
             f"the commit's schema cannot be read: {error}",
@@ -226,8 +228,29 @@ def schema_from_avro(text: str) -> pa.Schema:
     return pa.schema([f for f in fields if f.name not in META_COLUMNS])
 
 
-def _from_field(field: dict[str, Any], known: dict[str, pa.DataType]) -> pa.Field:
-    kind, nullable = _from_avro(field["type"], known)
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """Types that were named before.
+
+    Attributes:
+        types: by their full names, and by the names alone.
+        space: the namespace of what is read now.
+    """
+
+    types: dict[str, pa.DataType]
+    space: str
+
+    def type_of(self, name: str) -> pa.DataType:
+        full = _full_name(name, self.space)
+        return self.types[full if full in self.types else name.rpartition(".")[2]]
+
+
+def _full_name(name: str, space: str) -> str:
+    return name if "." in name or not space else f"{space}.{name}"
+
+
+def _from_field(field: dict[str, Any], names: _Names) -> pa.Field:
+    kind, nullable = _from_avro(field["type"], names)
     return pa.field(field["name"], kind, nullable)
 
 
@@ -271,39 +294,40 @@ def unknown_logical_type(text: str) -> str | None:
     return None
 
 
-def _from_avro(avro: AvroType, known: dict[str, pa.DataType]) -> tuple[pa.DataType, bool]:
+def _from_avro(avro: AvroType, names: _Names) -> tuple[pa.DataType, bool]:
     """Arrow type, and whether null is allowed."""
     if isinstance(avro, list):
         rest = [a for a in avro if a != "null"]
         if len(rest) != 1:
             raise TypeError(f"a union of {len(rest)} types is not supported: {avro}")
-        return _from_avro(rest[0], known)[0], len(rest) < len(avro)
+        return _from_avro(rest[0], names)[0], len(rest) < len(avro)
     if isinstance(avro, str):
-        if avro in _BY_NAME:
-            return _BY_NAME[avro], False
-        return known[avro], False
-    logical = avro.get("logicalType")
+        return _BY_NAME[avro] if avro in _BY_NAME else names.type_of(avro), False
+    if "name" not in avro:
+        return _from_complex(avro, names), False
+    full = _full_name(avro["name"], avro.get("namespace", names.space))
+    space, _, last = full.rpartition(".")
+    found = _from_complex(avro, _Names(names.types, space))
+    names.types[full] = names.types[last] = found
+    return found, False
+
+
+def _from_complex(avro: dict[str, Any], names: _Names) -> pa.DataType:
+    kind, logical = avro["type"], avro.get("logicalType")
     if logical == "decimal":
-        return pa.decimal128(avro["precision"], avro.get("scale", 0)), False
+        return pa.decimal128(avro["precision"], avro.get("scale", 0))
     if logical in _BY_LOGICAL:
-        return _BY_LOGICAL[logical], False
-    return _from_complex(avro, known), False
-
-
-def _from_complex(avro: dict[str, Any], known: dict[str, pa.DataType]) -> pa.DataType:
-    kind = avro["type"]
+        return _BY_LOGICAL[logical]
     if kind == "record":
-        result: pa.DataType = pa.struct([_from_field(f, known) for f in avro["fields"]])
-        known[avro["name"]] = known[f"{avro.get('namespace', '')}.{avro['name']}"] = result
-        return result
+        return pa.struct([_from_field(f, names) for f in avro["fields"]])
     if kind == "array":
-        item, nullable = _from_avro(avro["items"], known)
+        item, nullable = _from_avro(avro["items"], names)
         return pa.list_(pa.field("element", item, nullable))
     if kind == "map":
-        item, nullable = _from_avro(avro["values"], known)
+        item, nullable = _from_avro(avro["values"], names)
         return pa.map_(pa.string(), pa.field("value", item, nullable))
     if kind == "fixed":
         return pa.binary(avro["size"])
     if isinstance(kind, (dict, list)):
-        return _from_avro(kind, known)[0]
+        return _from_avro(kind, names)[0]
     return _BY_NAME[kind]

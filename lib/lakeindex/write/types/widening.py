@@ -12,10 +12,17 @@ int, long to double the nearest double
 float to double     by way of its text: ``0.1f`` becomes ``0.1``, not ``0.10000000149011612``
 numbers to string   Java's text: ``5``, ``0.1``, ``1.0E10``, ``NaN``
 decimal             itself, with more digits
+instant in          the same number: these are milliseconds
+microseconds to
+milliseconds
 ==================  ======================================================================
 
 Java's texts are those of releases 8 to 18, as in :mod:`lakeindex.write.keys.java_text`:
 ``3.4e10f`` becomes ``3.3999999E10``. Inside of structs, lists and maps it is the same.
+
+Hudi 0.15 and 1.0 stored the milliseconds of a ``timestamp-millis`` column and called them microseconds, in files and
+commits. Since 1.1 its commits say milliseconds again, and it reads files by what the table says
+(``HoodieSchemaRepair.needsLogicalTypeRepair`` of 1.2).
 """
 
 from __future__ import annotations
@@ -60,7 +67,16 @@ def widened_array(array: pa.Array, kind: pa.DataType) -> pa.Array:
         return _doubles(array)
     if pa.types.is_floating(source) and (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         return java_text(array, _NAME).cast(kind)
+    if are_millis_called_micros(source, kind):
+        return array.cast(pa.int64()).cast(kind)
     return array.cast(kind)
+
+
+def are_millis_called_micros(source: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether a file says that instants are microseconds, and its table that they are milliseconds, which they are."""
+    if not (pa.types.is_timestamp(source) and pa.types.is_timestamp(kind)):
+        return False
+    return (source.unit, kind.unit) == ("us", "ms") and None not in (source.tz, kind.tz)
 
 
 def _doubles(array: pa.Array) -> pa.Array:
