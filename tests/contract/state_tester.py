@@ -85,6 +85,9 @@ class StateForTests:
     def last_batch(self) -> int | None:
         return self.batch
 
+    def last_feed(self) -> int | None:
+        return max(self.fed, default=None)
+
     def size_bytes(self) -> int:
         return 0
 

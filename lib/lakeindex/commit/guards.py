@@ -69,12 +69,15 @@ class PublishGuards:
         pending_writes: instants that were pending in the snapshot.
         alone_in: partitions into which nobody else may have written since the snapshot, beside those that lose file
             groups; ``None``: none of the table.
+        in_order: is given the timeline where a write that began later is completed; raises WriteConflictError if the
+            commit has to have a later instant than that.
     """
 
     rechecks: tuple[Recheck, ...] = ()
     known_writes: frozenset[str] | None = None
     pending_writes: frozenset[str] = frozenset()
     alone_in: frozenset[str] | None = frozenset()
+    in_order: Callable[[Timeline], None] | None = None
 
     @staticmethod
     def of(timeline: Timeline, *rechecks: Recheck, alone_in: frozenset[str] | None = frozenset()) -> PublishGuards:
@@ -284,6 +287,13 @@ def check_rechecks(since: Since) -> None:
         recheck(since.files)
 
 
+def check_order(since: Since) -> None:
+    """Nothing that goes by the times of instants would take the commit for older than what it comes behind."""
+    ask, timeline, ours = since.given.in_order, since.timeline, comparable(since.plan.instant)
+    if ask is not None and any(comparable(time) > ours for time in timeline.completed_write_times):
+        ask(timeline)
+
+
 GUARDS: Final = (
     check_history,
     check_groups,
@@ -292,6 +302,7 @@ GUARDS: Final = (
     check_not_overwritten,
     check_index,
     check_rechecks,
+    check_order,
 )
 """What must hold for a plan to be committed, in the order in which it is looked at; each raises WriteConflictError."""
 

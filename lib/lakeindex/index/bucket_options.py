@@ -156,7 +156,7 @@ def _compiled(expression: str) -> re.Pattern[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("error", FutureWarning)
             return re.compile(expression, re.ASCII)
-    except (re.error, FutureWarning, OverflowError, RecursionError) as error:
+    except (re.error, ValueError, FutureWarning, OverflowError, RecursionError) as error:
         raise _bad_rule(expression, f"no regular expression that Java and Python read alike: {error}") from None
 
 

@@ -124,6 +124,9 @@ class KeyedState:
         """Number of the last micro-batch that was committed; None if there is no state."""
         return self._newest_number("state/commits")
 
+    def last_feed(self) -> int | None:
+        return self._newest_number("in")
+
     def size_bytes(self) -> int:
         folder = self._path("")
         files = self._files(folder)

@@ -37,6 +37,7 @@ from lakeindex.timeline.avro_instants import (
     RequestedReplace,
     format_requested_replace,
 )
+from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import Outcome, Verdict, decide
 from tests.model.buckets import group_id
 from tests.model.world import CONFIG, PARTITION, file_id, stat_of
@@ -120,6 +121,16 @@ def committed_key(_: World, found: Since) -> Since:
     return replace(found, given=PublishGuards((objects,)))
 
 
+def began(_: World, found: Since, time: str) -> Since:
+    """A plan of this instant, whose keys those that began later have changed, too: they are known."""
+
+    def objects(timeline: Timeline) -> None:
+        raise WriteConflictError(f"key 'x' {timeline.max_time}")
+
+    known = found.timeline.completed_write_times
+    return replace(found, plan=replace(PLAN, instant=time), given=PublishGuards(known_writes=known, in_order=objects))
+
+
 REFUSED: dict[str, Callable[[World, Since], Since]] = {
     "check_history": gone_snapshot,
     "check_groups": moved_group,
@@ -128,6 +139,7 @@ REFUSED: dict[str, Callable[[World, Since], Since]] = {
     "check_not_overwritten": overwritten,
     "check_index": other_index,
     "check_rechecks": committed_key,
+    "check_order": partial(began, time="20200101000000000"),
 }
 """Each guard, in the order in which they are asked, and a state that it alone refuses."""
 
@@ -181,6 +193,9 @@ EDGES: list[tuple[str, str | None, Callable[[World, Since], Since]]] = [
     ("what was pending came and was archived", "check_history", lambda w, found: began_before(w, found, FIRST)),
     ("what was pending was rolled back", None, lambda w, found: began_before(w, found, "20990101000000000")),
     ("an index that was taken back long ago", None, dead_change),
+    ("others began before", None, partial(began, time="20990101000000000")),
+    ("the newest is ours", None, lambda w, found: began(w, found, max(found.timeline.completed_write_times))),
+    ("one began later", "check_order", lambda w, found: began(w, found, min(found.timeline.completed_write_times))),
 ]
 
 

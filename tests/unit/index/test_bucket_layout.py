@@ -46,6 +46,7 @@ def test_digits_are_ascii_as_in_java() -> None:
         ",3",
         "a,0",
         "a,-1",
+        "(?u)a,3",
         "a,1;;b,2",
         "(,3",
         r"\Qa\E,3",

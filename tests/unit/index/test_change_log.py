@@ -192,3 +192,13 @@ def test_tidy_forgets_what_the_older_of_two_builds_has_taken_in():
     log.tidy()
     assert log.names() == [T2, T3]
     assert names_covered(log) == {GROUP: f"g_0_{T3}.parquet"}
+
+
+def test_files_of_others_beside_the_deltas_are_none():
+    log = log_with(Delta(T1, (covered(T1),)))
+    for name in (f".{T2}.parquet.crc", "notes.txt"):
+        log._storage.write(f"{log.folder}/log/{name}", b"theirs")
+    state = log.load(DONE)
+    assert (log.names(), state.unreadable, state.doubtful) == ([T1], (), ())
+    log.tidy()
+    assert len(log._storage.list(f"{log.folder}/log")) == 3

@@ -378,6 +378,14 @@ def test_look_up_reads_only_shards_and_row_groups_that_may_hold_the_keys(
     assert len(read) == 1
 
 
+def test_of_many_keys_those_at_the_ends_of_row_groups_are_found(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(record_merge, "ROW_GROUP_ROWS", 2)
+    monkeypatch.setattr(record_merge, "_BISECT_BELOW", 1)
+    store = build(new_storage(), many(6), config_of(min_shards=1, max_shards=1))
+    keys = ["k000001", "k000002"]  # the last of one row group, and the first of the next
+    assert answer_of(keys, store.look_up(pa.array(keys), None)) == {"k000001": ("p1", "f1"), "k000002": ("p2", "f2")}
+
+
 def test_look_up_by_key_alone_in_several_partitions_is_unknown_only_where_it_must_be():
     rows = table_of([("a", "x", "f1", Change.FOUND), ("a", "y", "f2", Change.FOUND), ("b", "x", "f1", Change.FOUND)])
     store = build(new_storage(), rows, config_of(), IndexType.RECORD_LEVEL_INDEX)

@@ -50,3 +50,14 @@ def test_one_creates(store: Storage) -> None:
     assert store.read("a/one") == b"again"
     with pytest.raises(NoConditionalWritesError):
         store.replace("a/one", b"x", "1")
+
+
+def test_what_is_written_and_deleted_is_gone_and_may_come_again(store: Storage) -> None:
+    for path in ("top", "new"):
+        store.write(path, b"written")
+        store.delete(path)
+        with pytest.raises(ObjectNotFoundError):
+            store.read(path)
+        assert path not in [one.path for one in store.list()]
+        store.write(path, b"again")
+        assert store.read(path) == b"again"

@@ -296,11 +296,9 @@ class ChangeLog:
     def _load(self, judge: Callable[[frozenset[str]], Completed]) -> LogState:
         """The log; ``judge`` says which instants count, and is told those that the deltas have."""
         numbers = tuple(self._built_numbers())
-        built = self._newest_built(numbers)
-        if built is None:
-            return LogState(self.folder, None, numbers=numbers, completed=judge(frozenset()))
+        built = _newest_built(self._storage, self.folder, numbers)
         names = self.names()
-        apart = [name for name in names if name not in built.folded]
+        apart = [name for name in names if built is None or name not in built.folded]
         completed = judge(frozenset(map(instant_of, apart)) - {BEFORE_ALL})
         in_force, doubtful, unreadable = [], [], []
         for name in apart:
@@ -308,10 +306,15 @@ class ChangeLog:
             if instant != BEFORE_ALL and not completed.has(instant):
                 doubtful.append(name)
                 continue
+            if built is None:
+                continue
             try:
                 in_force.append(self.read(name))
             except IndexDamagedError:
                 unreadable.append(name)
+        if built is None:
+            doubted, known = tuple(doubtful), tuple(names)
+            return LogState(self.folder, None, doubtful=doubted, names=known, numbers=numbers, completed=completed)
         coverage, broken = coverage_of(built, in_force)
         return LogState(
             self.folder,
@@ -374,7 +377,7 @@ class ChangeLog:
         schema = _COVER_SCHEMA.with_metadata({META: json.dumps(meta)})
         sink = pa.BufferOutputStream()
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), sink, compression="zstd")
-        path = self._built_path(built.number)
+        path = _built_path(self.folder, built.number)
         try:
             self._storage.create(path, sink.getvalue().to_pybytes())
         except ObjectExistsError:
@@ -393,11 +396,11 @@ class ChangeLog:
         """
         numbers = self._built_numbers()
         for number in numbers[:-keep]:
-            self._storage.delete(self._built_path(number))
+            self._storage.delete(_built_path(self.folder, number))
         if len(numbers) < keep:
             return
         try:
-            oldest = self._read_built(numbers[-keep])
+            oldest = _read_built(self._storage, self.folder, numbers[-keep])
         except ObjectNotFoundError:
             return
         self.forget(name for name in self.names() if oldest is not None and name in oldest.folded)
@@ -405,7 +408,7 @@ class ChangeLog:
     def drop(self) -> None:
         """Remove everything; what was built first, so that a drop cut short leaves an index that is not built."""
         for number in self._built_numbers():
-            self._storage.delete(self._built_path(number))
+            self._storage.delete(_built_path(self.folder, number))
         for one in self._storage.list(self.folder):
             self._storage.delete(one.path)
 
@@ -414,32 +417,8 @@ class ChangeLog:
         names = (one.path.rpartition("/")[2] for one in listed)
         return sorted((name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)), key=place_of)
 
-    def _built_path(self, number: int) -> str:
-        return f"{self.folder}/{_BUILT}{number:08d}{SUFFIX}"
-
     def _built_numbers(self) -> list[int]:
         return _numbers_in(self._storage, self.folder)
-
-    def _newest_built(self, numbers: Sequence[int]) -> Built | None:
-        """The newest that can be read. An older one is as good:
-        what was folded into a newer one is in the log, or is read anew.
-        """
-        for number in reversed(numbers):
-            built = self._read_built(number)
-            if built is not None:
-                return built
-        return None
-
-    def _read_built(self, number: int) -> Built | None:
-        """None if it is damaged. Raises: ObjectNotFoundError."""
-        data = self._storage.read(self._built_path(number))
-        try:
-            table = pq.read_table(pa.BufferReader(data))
-            meta = json.loads(table.schema.metadata[META])
-            files = [CoveredFile(*row) for row in zip(*(c.to_pylist() for c in table.columns), strict=True)]
-            return Built(number, meta["generation"], tuple(files), frozenset(meta["folded"]), meta["rows"])
-        except (pa.ArrowException, OSError, ValueError, KeyError, TypeError):
-            return None
 
 
 def read_delta(storage: Storage, view: LogView, name: str, columns: Sequence[str] | None = None) -> pa.Table:
@@ -469,9 +448,37 @@ def missing(storage: Storage, view: LogView, path: str) -> IndexChangedError | I
 
 
 def is_in_force(storage: Storage, view: LogView) -> bool:
-    """Whether nothing was built since a view was taken, and what it names was not dropped."""
-    numbers = _numbers_in(storage, view.folder)
-    return max(numbers, default=None) == (None if view.generation is None else number_of(view.generation))
+    """Whether nothing was built since a view was taken, and what it names was not dropped. Its number does not tell: a
+    store may keep its generation when it takes deltas in.
+    """
+    try:
+        built = _newest_built(storage, view.folder, _numbers_in(storage, view.folder))
+    except ObjectNotFoundError:
+        return False
+    return view.generation == (None if built is None else built.generation)
+
+
+def _newest_built(storage: Storage, folder: str, numbers: Sequence[int]) -> Built | None:
+    """The newest that can be read. An older one is as good:
+    what was folded into a newer one is in the log, or is read anew.
+    """
+    return next(filter(None, (_read_built(storage, folder, number) for number in reversed(numbers))), None)
+
+
+def _read_built(storage: Storage, folder: str, number: int) -> Built | None:
+    """None if it is damaged. Raises: ObjectNotFoundError."""
+    data = storage.read(_built_path(folder, number))
+    try:
+        table = pq.read_table(pa.BufferReader(data))
+        meta = json.loads(table.schema.metadata[META])
+        files = [CoveredFile(*row) for row in zip(*(c.to_pylist() for c in table.columns), strict=True)]
+        return Built(number, meta["generation"], tuple(files), frozenset(meta["folded"]), meta["rows"])
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _built_path(folder: str, number: int) -> str:
+    return f"{folder}/{_BUILT}{number:08d}{SUFFIX}"
 
 
 def _numbers_in(storage: Storage, folder: str) -> list[int]:

@@ -4,8 +4,9 @@ The state takes in completed deltas only, so a death at any point is a replay; a
 It is written by one job at a time, under the table's lock, and read by any (``spark.read.format("statestore")``).
 
 ``.hoodie/.lakeindex/index/state/state-<generation>.json`` says which folder the state is in and which deltas it
-has taken in. It is written after the micro-batch: deltas taken in just before a death are taken in again, in
-order, which changes nothing.
+has taken in. It is written before the micro-batch, which it says is begun, and behind it: deltas taken in just before
+a death are taken in again, in order, which changes nothing. A state with other micro-batches is not that of the table,
+which was put back from a backup: what it says of keys is of commits that are no more.
 
 With a time to live, keys that were not written for so long are forgotten: a key that is not in the state is then no new
 key but one that the state cannot say anything about, and is looked for in the files. Flink doubles it.
@@ -29,13 +30,13 @@ from lakeindex.errors import OptionError, UsageError
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.hashing.murmur import murmur
 from lakeindex.index.advice import STORED, Expected, KindAdvice, Workload
-from lakeindex.index.locations.change_log import Delta, read_changes, read_delta
+from lakeindex.index.locations.change_log import ChangeLog, Delta, changed, read_changes, read_delta
 from lakeindex.index.locations.record_shards import copied, scope_of
 from lakeindex.index.locations.state_engine import KeyedStateEngine, StateRunner, StateSettings
 from lakeindex.index.locations.state_options import StateOptions
 from lakeindex.index.locations.store_context import LogView, StoreContext
 from lakeindex.index.locations.stored_index import BatchRequest, Change, Found, StoredIndex
-from lakeindex.model import Group, IndexSpec
+from lakeindex.model import Group, IndexSpec, IndexType
 from lakeindex.options.types import WriteConfig
 from lakeindex.showing.json_values import json_of
 from lakeindex.storage import is_local_disk, open_storage
@@ -73,7 +74,9 @@ class _Record:
     """``state.json``.
 
     Attributes:
+        feeds: number of the last feed, whether or not it was taken in.
         table: where the table is that the state is of: a copy of it has this record, too. Older releases did not say.
+        begun: deltas that were fed, or taken back, by somebody who may have died before he wrote that it is done.
     """
 
     generation: str
@@ -87,6 +90,7 @@ class _Record:
     batch: int
     applied: tuple[str, ...]
     table: str = ""
+    begun: tuple[str, ...] = ()
 
     @property
     def settings(self) -> StateSettings:
@@ -127,8 +131,14 @@ class StateStore:
             return None
         if not self._is_ours(record):
             return f"that of {record.table}"
-        batch = self._engine(record).last_batch()
-        return record.generation if batch is not None and batch >= record.batch else None
+        engine = self._engine(record)
+        batch = engine.last_batch()
+        if batch is None or batch < record.batch:
+            return None
+        is_begun = bool(record.begun) and (engine.last_feed() or 0) <= record.feeds
+        if batch > record.batch and not is_begun and self._stored() == record:  # else others go on with it just now
+            return f"{record.generation} and changes that the table does not have"
+        return record.generation
 
     def build(self, generation: str, entries: Iterable[pa.Table]) -> int:
         rows = [0]
@@ -171,13 +181,10 @@ class StateStore:
     def undo(self, name: str) -> None:
         """A delta that was taken in does not count any more: where its keys were before, the state cannot say."""
         record = self._record()
-        if record is None or name not in record.applied:
+        if record is None or name not in (*record.applied, *record.begun):
             return
-        number = record.feeds + 1
-        engine = self._engine(record)
-        engine.feed(number, read_entries, [replace(task, doubt=True) for task in self._tasks(record, [name])])
-        applied = tuple(one for one in record.applied if one != name)
-        self._take_in(engine, replace(record, feeds=number, fed=record.fed + self._rows_of(name), applied=applied))
+        tasks = [replace(task, doubt=True) for task in self._tasks(record, [name])]
+        self._feed(record, tasks, tuple(one for one in record.applied if one != name))
 
     def apply(self, names: Sequence[str]) -> None:
         """Take in deltas: those of commits that follow each other in one micro-batch, and so what was read from files,
@@ -191,11 +198,19 @@ class StateStore:
             if is_read:
                 copies = self._copies(record, tasks)
                 tasks = [replace(task, copies=copies) for task in tasks]
-            number, engine = record.feeds + 1, self._engine(record)
-            engine.feed(number, read_entries, tasks)
-            rows = sum(self._rows_of(name) for name in new)
-            kept = tuple(name for name in record.applied if name in names)
-            self._take_in(engine, replace(record, feeds=number, fed=record.fed + rows, applied=(*kept, *new)))
+            self._feed(record, tasks, (*record.applied, *new))
+
+    def _feed(self, record: _Record, tasks: Sequence[FeedTask], applied: Sequence[str]) -> None:
+        """Take in what tasks read. What the log has not any more is part of what was built, or was taken back."""
+        engine, names = self._engine(record), [task.name for task in tasks]
+        begun = replace(record, feeds=record.feeds + 1, begun=tuple(dict.fromkeys((*record.begun, *names))))
+        self._put(begun)
+        engine.feed(begun.feeds, read_entries, tasks)
+        known = frozenset(ChangeLog(self._storage, IndexType.STATE).names())
+        left = tuple(one for one in begun.begun if one in known and one not in names)
+        kept = tuple(one for one in applied if one in known)
+        fed = record.fed + sum(self._rows_of(name) for name in names)
+        self._take_in(engine, replace(begun, fed=fed, applied=kept, begun=left))
 
     def _tasks(self, record: _Record, names: Sequence[str]) -> list[FeedTask]:
         view, uri, first = self._context.view, self._storage.uri, (record.feeds + 1) << 32
@@ -244,7 +259,8 @@ class StateStore:
             raise UsageError("there is no state to fold", culprit="STATE", hint="lakeindex index build TABLE")
         if record.fed <= 2 * record.rows + _WORN:
             return record.generation
-        fresh = replace(self._fresh(uuid.uuid4().hex, record.buckets), ttl_days=record.ttl_days, applied=record.applied)
+        fresh = self._fresh(uuid.uuid4().hex, record.buckets)
+        fresh = replace(fresh, ttl_days=record.ttl_days, applied=record.applied, begun=record.begun)
         engine = self._engine(fresh)
         engine.copy_from(self._engine(record), 1, buckets=record.buckets, by_partition=self._by_partition)
         self._take_in(engine, replace(fresh, rows=record.rows, fed=record.rows, feeds=1))
@@ -270,19 +286,13 @@ class StateStore:
             yield found.filter(known).select(["key", "partition", "file_id"])
 
     def look_up_batch(self, request: BatchRequest) -> list[Any]:
-        record = self._record()
-        if record is None:
-            return []
-        return self._engine(record).look_up(
+        return self._engine(self._required).look_up(
             request.tasks, request.read, request.rows, request.write, by_partition=self._by_partition
         )
 
     def found(self, rows: np.ndarray, partition: pa.Array, file_id: pa.Array, asked: int) -> Found:
-        record = self._record()
         known = pc.invert(pc.is_in(file_id, value_set=_NO_GROUP)).to_numpy(zero_copy_only=False)
-        unknown = np.zeros(asked, np.bool_)
-        if record is not None and record.ttl_days:
-            unknown[:] = True
+        unknown = np.full(asked, bool(self._required.ttl_days))
         unknown[rows] = ~known
         mask = pa.array(known)
         return Found(rows[known], partition.filter(mask), file_id.filter(mask), np.flatnonzero(unknown))
@@ -298,9 +308,13 @@ class StateStore:
     def _take_in(self, engine: KeyedStateEngine, record: _Record) -> None:
         engine.run()
         batch = engine.last_batch()
-        done = replace(record, batch=-1 if batch is None else batch)
-        path = self._path(done.generation)
-        records.put(self._storage, path, records.encode(json_of(done)))
+        self._put(replace(record, batch=-1 if batch is None else batch))
+
+    def _put(self, record: _Record) -> None:
+        path, fields = self._path(record.generation), json_of(record)
+        if not record.begun:
+            del fields["begun"]  # earlier releases do not know it
+        records.put(self._storage, path, records.encode(fields))
         self._storage.sync([path])
 
     def _fresh(self, generation: str, buckets: int) -> _Record:
@@ -323,6 +337,14 @@ class StateStore:
         found = self._stored()
         return found if found is not None and self._is_ours(found) else None
 
+    @property
+    def _required(self) -> _Record:
+        """Raises: IndexChangedError: others have built it anew since it was listed, and removed this one."""
+        record = self._record()
+        if record is None:
+            raise changed(self._context.view.folder)
+        return record
+
     def _stored(self) -> _Record | None:
         generation = self._context.view.generation
         return None if generation is None else self._load(self._path(generation))
@@ -336,7 +358,8 @@ class StateStore:
         if not found:
             return None
         try:
-            return _Record(**{**found, "applied": tuple(found["applied"])})
+            lists = {"applied": tuple(found["applied"]), "begun": tuple(found.get("begun", ()))}
+            return _Record(**{**found, **lists})
         except (KeyError, TypeError) as error:
             raise records.damaged(path, repr(error)) from None
 

@@ -63,6 +63,9 @@ class KeyedStateEngine(Protocol):
     def last_batch(self) -> int | None:
         """Number of the last micro-batch; None if there is no state."""
 
+    def last_feed(self) -> int | None:
+        """Number of the last feed; None if there is none."""
+
     def size_bytes(self) -> int:
         """Bytes it takes."""
 

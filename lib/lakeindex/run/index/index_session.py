@@ -28,6 +28,7 @@ from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.storage.port import read_once
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 from lakeindex.tasks.stores import storage_at
+from lakeindex.timeline.timeline import Timeline
 
 _GONE: Final = pa.array([Change.DELETE, Change.COPY], pa.int8())
 
@@ -212,6 +213,11 @@ class IndexSession:
             delta: its instant and files, and the file groups that it replaces: if it is taken back, their keys are
                 entered anew.
             parts: what it changes, checkpoint files of ``DELTA_SCHEMA``.
+        """
+
+    def check_order(self, instant: str, timeline: Timeline) -> None:
+        """What is prepared counts in the order of instants: no write that began later than this one, and is completed,
+        says anything of its keys. Raises: WriteConflictError: one does.
         """
 
     def committed(self, written: Sequence[CoveredFile], parts: Sequence[Part]) -> None:

@@ -8,11 +8,13 @@ what a store has to do beside the log is done before (harmlessly) and after (rep
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeindex.errors import (
     REPAIR_KEYS,
@@ -33,7 +35,10 @@ from lakeindex.index.locations.change_log import (
     changed,
     is_in_force,
     new_generation,
+    place_of,
+    read_delta,
 )
+from lakeindex.index.locations.record_shards import scope_of
 from lakeindex.index.locations.store_context import Completed, LogView, StoreContext
 from lakeindex.index.locations.stored_index import DELTA_SCHEMA, BatchStore, LocationStore, StoredIndex, VolatileStore
 from lakeindex.lock.write_context import locked
@@ -88,6 +93,7 @@ class InProcessSession(IndexSession):
 
 
 _ROWS_A_DELTA: Final = 1_000_000
+_TRIES: Final = 5
 
 
 class StoredSession(IndexSession):
@@ -128,6 +134,7 @@ class StoredSession(IndexSession):
         Raises:
             IndexNotBuiltError: there is nothing, or not what was built.
             IndexDamagedError: it does not hold as many keys as the files it covers.
+            IndexChangedError: others change it, on other snapshots, again and again.
         """
         state = self._log.at(snapshot.timeline)
         if state.built is None and not snapshot.timeline.completed_writes:
@@ -136,9 +143,13 @@ class StoredSession(IndexSession):
         store = self._open(state)
         self._check_built(store, state)
         self._settle(store, state)
-        if self._catch_up(snapshot, files, partitions, state):
+        for _ in range(_TRIES):
+            if not self._catch_up(snapshot, files, partitions, state):
+                break
             state = self._log.at(snapshot.timeline)
             store = self._open(state)
+        else:
+            raise changed(self._log.folder)  # by others, who see other files
         self._apply(store, state)
         _check_count(store, state, self._facts)
         return self._context(state.completed, state.view)
@@ -147,8 +158,17 @@ class StoredSession(IndexSession):
         """Completed deltas that the store has not applied: by one writer at a time, in order."""
         if not store.behind(state.view.deltas):
             return
-        with locked(self._storage, self._spec.config, f"applying deltas to index {self._facts.index_type}"):
+        with self._alone(store, state, f"applying deltas to index {self._facts.index_type}"):
             store.apply(state.view.deltas)
+
+    @contextmanager
+    def _alone(self, store: LocationStore, state: LogState, purpose: str) -> Iterator[None]:
+        """Nobody else changes the store meanwhile, which is the table's: who commits has asked that hours ago.
+        Raises: as :meth:`built_state`.
+        """
+        with locked(self._storage, self._spec.config, purpose):
+            self._check_built(store, state)
+            yield
 
     def prepare(self, snapshot: Snapshot, delta: Delta, parts: Sequence[Part]) -> None:
         """Put the delta of a commit that is about to be made into the log."""
@@ -157,6 +177,23 @@ class StoredSession(IndexSession):
             return
         self._put(delta, parts, state)
         self._open(state).prepare(delta.instant)
+
+    def check_order(self, instant: str, timeline: Timeline) -> None:
+        by_partition = not self._facts.is_global
+        names = self._log.names()
+        later = [one for one in names if place_of(one) > place_of(instant) and not Delta(one).is_catch_up]
+        later = [one for one in later if timeline.is_committed(one)]
+        if not later or instant not in names:
+            return
+        view = LogView(self._log.folder)
+        ours = scope_of(read_delta(self._storage, view, instant), by_partition=by_partition)
+        for name in later:
+            theirs = scope_of(read_delta(self._storage, view, name), by_partition=by_partition)
+            if pc.any(pc.is_in(theirs, value_set=ours)).as_py():
+                raise WriteConflictError(
+                    f"{name} has changed a key of {instant} meanwhile, and counts for more, as it began later",
+                    culprit=name,
+                )
 
     def committed(self, written: Sequence[CoveredFile], parts: Sequence[Part]) -> None:
         """The commit stands. What goes wrong here is made good by the next look-up: the caller notes it."""
@@ -201,7 +238,7 @@ class StoredSession(IndexSession):
                 culprit=self._facts.name,
                 hint=f"{REPAIR_KEYS}; the index that was there before stays in force",
             )
-        folded = frozenset(d.name for d in state.in_force) | frozenset(state.unreadable)
+        folded = frozenset(state.names) - frozenset(state.doubtful)  # also where nothing was built, or it is lost
         built = Built(state.next_number, generation, tuple(f for one in read for f in one.files), folded, rows)
         if not self._log.put_built(built):
             raise WriteConflictError(
@@ -305,7 +342,7 @@ class StoredSession(IndexSession):
             instant = Delta(name).instant
             if not now.has(instant) and instant not in now.pending:
                 if self._log.is_readable(name):  # else it was never prepared
-                    with locked(self._storage, self._spec.config, f"taking {name} back from an index"):
+                    with self._alone(store, state, f"taking {name} back from an index"):
                         store.undo(name)
                 self._log.forget([name])
 

@@ -431,7 +431,8 @@ class MergeAttempt:
             mark_applied(storage_at(self._spec.table_uri), self._spec.feed, self._session.instant)
         lost = tuple((one.partition_path, one.file_id) for one in merged.planned.replaced.files)
         self._index.prepare(self._bound.snapshot, Delta(self._session.instant, covered, lost), deltas)
-        instant = self._session.publish(commit, expected, self._guards(merged), summary.to_json())
+        guards = replace(self._guards(merged), in_order=partial(self._index.check_order, self._session.instant))
+        instant = self._session.publish(commit, expected, guards, summary.to_json())
         if instant == summary.instant:
             behind = f"index {self._facts.index_type} is behind {instant} until the next look-up"
             self._session.note(behind, lambda: self._index.committed(covered, deltas))
