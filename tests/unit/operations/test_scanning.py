@@ -320,6 +320,13 @@ def test_keys_are_not_made_of_values_where_no_generator_is_named(tmp_path: Path,
     assert unbound.scan(where="id = 'a'").explain().keys == (1 if named else None)
 
 
+def test_a_condition_that_no_key_meets_asks_for_none(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of([Row("a", "d", 1, "x"), Row("b", "d", 1, "x")]))
+    for where in ("id = 'a' AND id = 'b'", "id = ''"):
+        assert (table.scan(where=where).count(), table.scan(where=where).explain().keys) == (0, 0), where
+
+
 def test_a_row_that_a_global_index_left_in_its_partition_is_found(tmp_path: Path):
     options = {"hoodie.bloom.index.update.partition.path": "false"}
     table = make_table(tmp_path / "t", hoodie__index__type="GLOBAL_BLOOM")
