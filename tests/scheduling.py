@@ -54,10 +54,10 @@ def some_indexes(types: Iterable[str]) -> list[Any]:
 
 
 def leave_to_slow(items: Iterable[pytest.Item]) -> None:
-    """Of a test that is marked ``few(n)`` all cases but the first n are ``slow`` and take turns."""
+    """Of a test that is marked ``few(n)`` all cases but the first n that are not ``slow`` are so, and take turns."""
     seen = Counter[str]()
     for item in items:
-        for mark in item.iter_markers("few"):
+        for mark in item.iter_markers("few") if item.get_closest_marker("slow") is None else ():
             name = item.nodeid.partition("[")[0]
             seen[name] += 1
             if seen[name] > mark.args[0]:

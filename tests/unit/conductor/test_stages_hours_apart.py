@@ -116,7 +116,7 @@ def rolled_back(table: LakeTable) -> list[Row]:
 )
 @pytest.mark.parametrize("meanwhile", [cleaned, rolled_back])
 @pytest.mark.parametrize("before", list(Stage)[1:])
-@pytest.mark.few(5)
+@pytest.mark.few(8)
 def test_files_that_a_job_has_looked_in_may_be_gone_when_the_next_one_begins(
     tmp_path: Path, index: str, meanwhile: Callable[[LakeTable], list[Row]], before: Stage
 ) -> None:

@@ -41,7 +41,6 @@ def parts_of(text: str, count: int) -> tuple[Node, ...]:
     return tuple(some[n % 50] for n in range(count) if some[n % 50] is not None)  # type: ignore[misc]
 
 
-@pytest.mark.few(0)
 def test_chains_of_whatever_parts():
     rows = ROWS.append_column("x", [[0, 1, 2]])
     for place, (text, answered) in enumerate(PARTS.items()):
