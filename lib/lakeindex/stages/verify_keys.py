@@ -249,14 +249,16 @@ class _Stored:
 
 @dataclass(frozen=True, slots=True)
 class _Deciding:
-    """What the fate of a stored key hangs on: ordering fields, conditions, the partition in a feed's source, and the
-    columns that are stored of all three.
-    """
+    """What the fate of a stored key hangs on: ordering fields, conditions, and the partition in a feed's source."""
 
     event_time: tuple[str, ...]
     conditions: RowConditions
-    stored: tuple[str, ...]
     source: KeyGenerator | None = None
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        """Columns that are stored of all three."""
+        return tuple(dict.fromkeys([*self.event_time, *self.conditions.old_columns, *self.of_source]))
 
     @property
     def of_source(self) -> tuple[str, ...]:
@@ -267,15 +269,11 @@ class _Deciding:
 def _deciding(task: VerifyTask) -> _Deciding:
     facts, spec = task.facts, task.spec
     if spec.operation.only_inserts or spec.change is Change.REPAIR:
-        return _Deciding((), RowConditions(), ())
+        return _Deciding((), RowConditions())
     replaces = spec.change is Change.REPLACE
     always_wins = replaces or spec.source_decides or spec.operation is Operation.DELETE
     event_time = () if always_wins else facts.event_time_fields
-    conditions = conditions_of(spec, facts)
-    source = source_paths(spec, facts)
-    places = () if source is None else source.spec.path_columns
-    names = dict.fromkeys([*event_time, *conditions.old_columns, *places])
-    return _Deciding(event_time, conditions, tuple(names), source)
+    return _Deciding(event_time, conditions_of(spec, facts), source_paths(spec, facts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -305,17 +305,12 @@ class ChangeLog:
             instant = instant_of(name)
             if instant != BEFORE_ALL and not completed.has(instant):
                 doubtful.append(name)
-                continue
-            if built is None:
-                continue
-            try:
-                in_force.append(self.read(name))
-            except IndexDamagedError:
-                unreadable.append(name)
-        if built is None:
-            doubted, known = tuple(doubtful), tuple(names)
-            return LogState(self.folder, None, doubtful=doubted, names=known, numbers=numbers, completed=completed)
-        coverage, broken = coverage_of(built, in_force)
+            elif built is not None:
+                try:
+                    in_force.append(self.read(name))
+                except IndexDamagedError:
+                    unreadable.append(name)
+        coverage, broken = ({}, ()) if built is None else coverage_of(built, in_force)
         return LogState(
             self.folder,
             built,
