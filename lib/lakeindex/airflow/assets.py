@@ -11,7 +11,8 @@ from airflow.sdk import Asset, AssetAlias
 from lakeindex.airflow.dag_plan import DagPlan
 from lakeindex.airflow.funnel import fates, funnel_text
 from lakeindex.errors import LakeIndexError, UsageError
-from lakeindex.storage.paths import file_uri, plain
+from lakeindex.format.instants import comparable
+from lakeindex.storage.paths import file_uri, plain, with_one_scheme
 
 TABLES_ALIAS: Final = "lakeindex-tables"
 CATALOGS_ALIAS: Final = "lakeindex-catalogs"
@@ -74,8 +75,8 @@ def told_commits(events: Iterable[Any]) -> tuple[ToldCommit, ...]:
                 hint="read the changes since a point of your own, and let the task that upserts read the table",
             )
         commit = ToldCommit(**{name: extra[name] for name in ToldCommit.__dataclass_fields__})
-        found[commit.uri, commit.instant] = commit
-    return tuple(sorted(found.values(), key=lambda one: (one.point.ljust(17, "0"), one.instant)))
+        found[with_one_scheme(commit.uri), commit.instant] = commit
+    return tuple(sorted(found.values(), key=lambda one: (comparable(one.point), comparable(one.instant))))
 
 
 def announce_commit(plan: DagPlan, run: Mapping[str, Any], context: Mapping[str, Any]) -> dict[str, Any]:

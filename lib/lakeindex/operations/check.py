@@ -315,7 +315,7 @@ def _timeline_notes(timeline: Timeline) -> Iterator[str]:
     last = timeline.last_completed_write_time
     for one in timeline.pending_writes:
         note = f"{one.action} {one.time} is {one.state}, not completed: a writer is at work, or was killed"
-        if last is not None and one.time < last:
+        if last is not None and instants.comparable(one.time) < instants.comparable(last):
             note += f"; it is older than {last}, so Hudi's writers stop at it until it is rolled back"
         yield note
 

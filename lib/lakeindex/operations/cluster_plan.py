@@ -18,6 +18,7 @@ from lakeindex.commit.guards import scheduled_for
 from lakeindex.errors import UsageError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footers import read_parquet_footer
+from lakeindex.format.instants import comparable
 from lakeindex.model import BaseFile, IndexType
 from lakeindex.operations.row_order import RowOrder
 from lakeindex.operations.rows.aligned_rows import align, blamed, open_base_file, row_schema
@@ -346,7 +347,7 @@ def _arranged(
     arranged: list[BaseFile] = []
     for file in files:
         found.setdefault(file.instant_time, []).append(file)
-    for time in sorted(found, reverse=True):
+    for time in sorted(found, key=comparable, reverse=True):
         write = snapshot.timeline.completed_write(time)
         if write is not None:
             extra = snapshot.timeline.commit_metadata(snapshot.storage, write).extra_metadata

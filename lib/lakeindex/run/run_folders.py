@@ -23,7 +23,7 @@ from lakeindex.errors import ObjectNotFoundError, OptionError, UsageError, noted
 from lakeindex.pipeline import SUMMARY_FILE, Stage
 from lakeindex.run.spec import CHOSEN_FOLDER, RunSpec
 from lakeindex.storage import in_parallel, remove_empty_folders
-from lakeindex.storage.paths import absolute
+from lakeindex.storage.paths import absolute, with_one_scheme
 from lakeindex.storage.port import Listing, ObjectMeta, Storage
 from lakeindex.table.properties import load_table_properties
 from lakeindex.tasks.stores import storage_at
@@ -56,8 +56,7 @@ class Finished:
 
 def table_name_for_runs(uri: str) -> str:
     """One text for the ways to write a table's URL."""
-    place = absolute(uri)
-    return f"s3://{place.removeprefix('s3a://')}" if place.startswith("s3a://") else place
+    return with_one_scheme(absolute(uri))
 
 
 def _is_same(said: object, table_uri: str) -> bool:

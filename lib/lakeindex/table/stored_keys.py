@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from lakeindex.errors import LakeIndexError, TableCorruptError, first_line
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footers import read_structure
+from lakeindex.format.instants import comparable
 from lakeindex.format.partitions import partition_path_problem
 from lakeindex.hashing.arrow import one_array, plain_strings
 from lakeindex.model import BaseFile
@@ -153,7 +154,7 @@ def _chosen(files: Sequence[BaseFile]) -> list[BaseFile]:
         levels = file.partition_path.split("/")
         layouts.setdefault(tuple(level.partition("=")[0] if "=" in level else "" for level in levels), file)
         instants.setdefault(file.instant_time, file)
-    by_time = [instants[time] for time in sorted(instants, reverse=True)]
+    by_time = [instants[time] for time in sorted(instants, key=comparable, reverse=True)]
     step = -(-len(files) // _MOST_FILES)
     ends = (files[0], files[-1])
     wanted = (*list(layouts.values())[:_MOST_LAYOUTS], *ends, *by_time, *files[::step])

@@ -171,6 +171,19 @@ def test_files_of_commits_that_nothing_names_any_more_keep_the_last_commit(world
     assert live_rows(world.store)["b1"] == ["0"]
 
 
+def test_an_instant_of_14_digits_is_behind_those_of_its_second_where_it_is_the_last(world: World) -> None:
+    instant, short = world.upsert(BATCH), FIRST[:14]
+    files = {path.replace(instant, short): data for path, data in world.store.snapshot().items()}
+    text = {
+        path: data.replace(instant.encode(), short.encode()) for path, data in files.items() if "parquet" not in path
+    }
+    world.store.restore(
+        {path: data for path, data in (files | text).items() if not path.startswith(f".hoodie/{FIRST}")}
+    )
+    with pytest.raises(TableUnsupportedError, match="last commit on the timeline"):
+        roll_back(world, short)
+
+
 def test_a_table_of_hudi_with_a_dead_instant(tmp_path: Path) -> None:
     """Hudi 1.2's third commit, killed before it completed; its markers are gone, its files are found by listing."""
     storage = open_storage(str(unpack_table("h120_v6_inflight", tmp_path)))

@@ -66,6 +66,23 @@ def test_sizes_are_those_that_there_were(tmp_path: Path, version: str):
     assert {one.source for one in found.commits} == {"run folder"}
 
 
+def test_what_an_overwrite_replaced_was_of_the_last_commit_of_14_digits_in_its_second(tmp_path: Path):
+    table = Watched(tmp_path)
+    table.upsert(rows(0, 300, 1))
+    table.upsert(rows(0, 900, 2))
+    table.handle.insert_overwrite(rows(0, 20, 3))
+    table.look()
+    renamed = dict(zip(table.seen, ("20200101000000500", "20200101000000"), strict=False))
+    for path in [one for one in table.path.rglob("*") if one.is_file()]:
+        name = path.name
+        for old, new in renamed.items():
+            name = name.replace(old, new)
+            if path.suffix != ".parquet":
+                path.write_bytes(path.read_bytes().replace(old.encode(), new.encode()))
+        path.rename(path.with_name(name))
+    assert sizes(table.handle.report_history()) == {renamed.get(one, one): size for one, size in table.seen.items()}
+
+
 def test_every_bar_of_the_files_is_as_long_as_there_are_files(tmp_path: Path):
     """Small files are some of the files: the parts of a bar add up to them."""
     table = Watched(tmp_path)

@@ -210,7 +210,7 @@ def _check_kept(table: Table, timeline: Timeline, target: Instant, writes: tuple
     archived = load_archived_timeline(table.storage, timeline.layout.archive_folder)
     began = (one for one in archived.writes if comparable(one) > comparable(target.time))
     ended = (one for one, end in archived.ends.items() if (comparable(end), one) > by_end(target))
-    gone = max((*began, *ended), default=None)
+    gone = max((*began, *ended), key=comparable, default=None)
     if gone is not None or (target.time, target.action) in archived_lately(table):
         raise TableUnsupportedError(
             f"the table cannot be restored to {target.time}: {gone or target.time}, which is not older, was archived: "

@@ -132,7 +132,9 @@ def _check_not_last(table: Table, timeline: Timeline, target: Instant) -> None:
     if left and not {(one.time, one.action) for one in left} <= archived_lately(table):
         return
     older = left or timeline.archived.writes
-    if not older and all(one.instant_time >= target.time for one in all_base_files(table.storage)):
+    if not older and not any(
+        names.comparable(one.instant_time) < names.comparable(target.time) for one in all_base_files(table.storage)
+    ):
         return
     raise TableUnsupportedError(
         f"instant {target.time} is the last commit on the timeline, all older ones were archived: without it no reader "

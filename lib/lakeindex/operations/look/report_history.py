@@ -16,6 +16,7 @@ from lakeindex.commit.written_slices import Commits, read_commits, written_slice
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata
+from lakeindex.format.instants import comparable
 from lakeindex.model import Instant
 from lakeindex.operations.consistent_read import read_consistently
 from lakeindex.operations.look.history import iso_time
@@ -128,7 +129,8 @@ class _Sizes:
     def _newest(self, group: tuple[str, str], before: str) -> int | None:
         """Size of the newest slice of a file group before a commit replaced it."""
         times = self._known.get(group, {})
-        newest = max((time for time in times if time < before), default=None)
+        older = (time for time in times if comparable(time) < comparable(before))
+        newest = max(older, key=comparable, default=None)
         return None if newest is None else times[newest]
 
 

@@ -251,7 +251,8 @@ def _check_complete(found: Snapshot, commits: Commits, timeline: Timeline, until
     if not missing:
         return
     path, at = missing[0].file.path, missing[0].instant.time
-    if until is not None and any(one.action == instants.CLEAN and one.time > until for one in timeline.completed):
+    cleans = (one.time for one in timeline.completed if one.action == instants.CLEAN)
+    if until is not None and any(not not_after(time, until) for time in cleans):
         raise _cleaned_away(timeline, until, path)
     raise missing_file(path, at) if until is None else missing_then(path)
 
