@@ -16,7 +16,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import asdict, replace
 
 from benchmarks.measuring import machine_line
 from lakeindex.api.table import LakeTable
@@ -256,7 +257,7 @@ def _error(run: Run, constants: CostConstants) -> tuple[float, float]:
 
 
 def _source(constants: CostConstants, error: float, runs: int) -> str:
-    values = "\n".join(f"    {f.name}={getattr(constants, f.name):.4g}," for f in fields(constants))
+    values = "\n".join(f"    {name}={getattr(constants, name):.4g}," for name in constants.__struct_fields__)
     return f'''"""Constants of the cost model. Written by ``python -m benchmarks.calibrate --write``; do not edit."""
 
 from __future__ import annotations
@@ -299,7 +300,7 @@ def main() -> None:
             f"{case.index:8} {case.keys:8} {case.files:5} {run.batch_rows:7} {run.actual:9.4f} {said:9.4f} {error:7.1%}"
         )
     print(f"\nmean error {statistics.mean(errors):.1%}, median {statistics.median(errors):.1%} of {len(runs)} runs")
-    for name, value in zip((f.name for f in fields(constants)), astuple(constants), strict=True):
+    for name, value in asdict(constants).items():
         print(f"  {name:16} {value:.4g}")
     if given.write:
         TARGET.write_text(_source(constants, statistics.mean(errors), len(runs)), encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec.structs import replace
 
 from benchmarks.scaling_store import CountingStorage
 from lakeindex.bloom.marks import FILTER, FILTER_TYPE, footer_of_keys

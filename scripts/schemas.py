@@ -12,13 +12,14 @@ import json
 import sys
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 import griffe
+
+from lakeindex.frozen import Frozen
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SCHEMAS: Final = ROOT / "docs/schemas"
@@ -83,7 +84,7 @@ def schema_of(kind: Any) -> dict[str, Any]:
     origin, inner = get_origin(kind), get_args(kind)
     if kind in _KINDS:
         return {"type": _KINDS[kind], **_LEAST.get(kind, {})}
-    if is_dataclass(kind):
+    if isinstance(kind, type) and issubclass(kind, Frozen):
         return _of_fields(kind)
     if isinstance(kind, type) and issubclass(kind, Enum):
         return {"enum": [one.value for one in kind]}
@@ -108,9 +109,9 @@ def _of_one_of(kinds: Sequence[Any]) -> dict[str, Any]:
 def _of_fields(kind: Any) -> dict[str, Any]:
     types_by_name, meanings = get_type_hints(kind), _meanings(kind)
     properties = {}
-    for one in fields(kind):
-        meaning = {"description": meanings[one.name]} if one.name in meanings else {}
-        properties[one.name] = {**schema_of(types_by_name[one.name]), **meaning}
+    for name in kind.__struct_fields__:
+        meaning = {"description": meanings[name]} if name in meanings else {}
+        properties[name] = {**schema_of(types_by_name[name]), **meaning}
     return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
 

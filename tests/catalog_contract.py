@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.api.table import LakeTable
 from lakeindex.catalogs.catalog import LAST_SYNCED, Catalog, CatalogColumn, CatalogPartition, CatalogTable
@@ -544,7 +545,6 @@ def _with(catalog: Catalog, name: str, call: Callable[..., Any]) -> Any:
     return Other()
 
 
-@dataclass(frozen=True)
 class Many(Truth):
     """A table as if it had very many partitions."""
 
@@ -569,7 +569,7 @@ def very_many_partitions(world: World) -> dict[str, int]:
 
     def requests(paths: Sequence[str], touched: frozenset[str] | None, **options: str) -> int:
         def many(one: Truth) -> Many:
-            fields = {name: getattr(one, name) for name in Truth.__dataclass_fields__}
+            fields = {name: getattr(one, name) for name in Truth.__struct_fields__}
             return Many(**fields, paths=tuple(paths), touched=touched)
 
         before = catalog.requests

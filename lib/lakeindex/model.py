@@ -6,9 +6,10 @@ file* the Parquet file of a slice, an *instant* one action on the timeline.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self, TypeAlias
+
+from lakeindex.frozen import Frozen
 
 VERSION: Final = "0.1.0"
 """Which release this is, said here alone: to ask the installed package takes a hundred modules."""
@@ -26,8 +27,7 @@ SYNC_OPTION: Final = "lakeindex.sync"
 """The option that names the catalogs of a table; a DAG that is parsed asks for it, too."""
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class Instant:
+class Instant(Frozen, order=True):
     """One action on the timeline.
 
     Attributes:
@@ -50,8 +50,7 @@ Group: TypeAlias = tuple[str, str]
 """(partition path, file id) of a file group."""
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class BaseFile:
+class BaseFile(Frozen, order=True):
     """One Parquet data file: a file slice of a copy-on-write file group.
 
     Attributes:
@@ -141,8 +140,7 @@ DEFAULT_INDEX: Final = (IndexType.BLOOM, IndexType.GLOBAL_BLOOM)
 """What a table has if nobody says: where a key is unique in its partition; and in the whole table."""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexSpec:
+class IndexSpec(Frozen):
     """An index type and the options that are bound to the table with it.
 
     Attributes:

@@ -19,10 +19,13 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
+
+from lakeindex.frozen import Frozen
 
 _START_TIME: Final = 19
 """Where ``/proc/PID/stat`` has the start of a process, counted behind the name in brackets."""
@@ -36,8 +39,7 @@ class _Doing(IntEnum):  # a key, which those of int are in a third of the time
     WAITING = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
+class Spent(Frozen):
     """Seconds of a stretch of time.
 
     Attributes:
@@ -114,8 +116,7 @@ class Account:
         self._seen = now
 
 
-@dataclass(slots=True)
-class Counted:
+class Counted(Struct):
     """What the thread of a task took by itself.
 
     Attributes:
@@ -135,8 +136,7 @@ class Counted:
             self.waiting += seconds
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Frozen):
     """Where a thread is: in which account, doing what, for which task."""
 
     account: Account

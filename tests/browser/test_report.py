@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 import pytest
+from msgspec.structs import replace
 from playwright.sync_api import Browser, FloatRect
 
 from lakeindex.cli.demo import play

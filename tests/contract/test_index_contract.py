@@ -8,7 +8,6 @@ import pickle
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from lakeindex import pipeline
 from lakeindex.api.table import LakeTable

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.airflow.tables import TableConf
 from lakeindex.errors import TableNotFoundError, UsageError

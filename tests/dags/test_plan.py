@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from lakeindex.airflow.dag_plan import DagPlan, batch_of_run, make_plan
 from lakeindex.airflow.files import is_there
@@ -65,7 +65,7 @@ def test_a_zero_is_said() -> None:
 def test_the_run_wins_over_the_table_in_how_it_is_executed() -> None:
     assert not make_plan(TABLE, {}, ["x"], batch_id=f"{BATCH}/-1").is_single
     assert make_plan(TABLE, {"execution": "single"}, ["x"], batch_id=f"{BATCH}/-1").is_single
-    single = dataclasses.replace(TABLE, execution="single")
+    single = replace(TABLE, execution="single")
     assert make_plan(single, {"execution": "as the table says"}, ["x"], batch_id=f"{BATCH}/-1").is_single
     assert not make_plan(single, {"execution": "staged"}, ["x"], batch_id=f"{BATCH}/-1").is_single
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import pytest
+from msgspec.structs import replace
 
 import lakeindex
 from lakeindex.airflow.dag_plan import DagPlan
@@ -94,7 +94,7 @@ def test_the_history_of_a_dag_s_table(tmp_path: Path):
     (plan,) = (one.plan for one in plan_of(table, run.run_id))
     assert "What this page can show" in history_of("d", [plan])
     assert "No run of this DAG has said which table" in history_of("d", [])
-    other = dataclasses.replace(plan, table="other", uri=f"{tmp_path}/none")
+    other = replace(plan, table="other", uri=f"{tmp_path}/none")
     listed = history_of("d", [plan, other])
     assert f'<a href="/lakeindex/history/d?{urlencode({"table": other.uri})}">other</a>' in listed
     assert "The history cannot be shown" in history_of("d", [plan, other], other.uri)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.api.table import LakeTable
 from lakeindex.index.hbase.hbase_rows import HBaseRows, Row

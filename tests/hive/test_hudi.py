@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import json
 import os
@@ -13,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.api.table import LakeTable
 from lakeindex.catalogs.hive import HiveCatalog
@@ -158,7 +158,7 @@ def test_entries(
     other = {"hoodie.datasource.hive_sync.table": "theirs"}
     synced(hive, table, **other)
     assert partitions(hive, "theirs") == ["as", "eu"], "we go on with Hudi's entry"
-    assert dataclasses.replace(synced(hive, table, **other), instant=None).altered == []
+    assert replace(synced(hive, table, **other), instant=None).altered == []
 
 
 PLAIN = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64())])

@@ -10,8 +10,10 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
+
+from msgspec.structs import replace
 
 from lakeindex.errors import ObjectChangedError, ObjectExistsError, ObjectNotFoundError
 from lakeindex.format import instants as names

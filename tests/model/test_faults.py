@@ -1,11 +1,11 @@
 """Every storage call of every operation of the protocol fails once, in every way; running again makes it right."""
 
 import time
-from dataclasses import replace
 from functools import cache
 from itertools import count
 
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.commit.services.archive import archive_table
 from lakeindex.commit.services.clean import clean_table

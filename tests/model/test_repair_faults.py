@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from lakeindex.api.table import LakeTable
 from lakeindex.operations.repair import Asked, repair_table
@@ -125,7 +126,8 @@ def footer(version: str) -> Operation:
 
 def properties(version: str) -> Operation:
     """What nothing shows is said: of version 8 without a metadata table the version."""
-    given = replace(FIELDS, options={} if NAMES[version] else {"hoodie.write.table.version": version})
+    options = {} if NAMES[version] else {"hoodie.write.table.version": version}
+    given = structs.replace(FIELDS, options=options)
 
     def check(store: MemoryStorage) -> None:
         check_whole(version, again=False)(store)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import html.parser
 import io
 from importlib import import_module
 from pathlib import Path
 
+from msgspec.structs import replace
 from rich.console import Console
 
 import lakeindex
@@ -153,4 +153,4 @@ def all_below(kind: type) -> list[type]:
 def test_a_run_that_did_nothing():
     run = RunSummary(None, "b", "r", "DELETE", True)
     assert repr(run) == "<delete 'b': nothing committed; 0 rows in; 0.00 s>"
-    assert dataclasses.replace(run, ignored=2, rows_in=2).fates == {"ignored": 2}
+    assert replace(run, ignored=2, rows_in=2).fates == {"ignored": 2}

@@ -6,7 +6,6 @@ one field is empty, or another member of its set. ``LAKEINDEX_WRITE_TEXTS=1`` wr
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import io
 import itertools
@@ -21,8 +20,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
+from lakeindex.frozen import Frozen
 from lakeindex.model import VERSION
 from lakeindex.report.contents import RunReport, TableReport
 from lakeindex.report.page import render_history, render_page
@@ -60,7 +61,9 @@ TIMES = (
 
 def results() -> list[type[Shown]]:
     """All that have fields and a text of their own."""
-    found = [one for one in all_below(Shown) if dataclasses.is_dataclass(one) and "shown_by" in vars(one)]
+    found = [
+        one for one in all_below(Shown) if issubclass(one, Frozen) and one.__struct_fields__ and "shown_by" in vars(one)
+    ]
     return sorted({getattr(import_module(one.__module__), one.__name__) for one in found}, key=lambda one: one.__name__)
 
 
@@ -80,10 +83,9 @@ class Filler:
             return tuple(self.of(one, name) for one in several)
         if isinstance(origin, type) and issubclass(origin, Mapping):
             return {key: self.of(arguments[1], f"{name}.{key}") for key in ("one", "two")}
-        if dataclasses.is_dataclass(kind):
+        if isinstance(kind, type) and issubclass(kind, Frozen):
             hints = typing.get_type_hints(kind)
-            given = {one.name: self.of(hints[one.name], one.name) for one in dataclasses.fields(kind) if one.init}
-            return kind(**given)  # type: ignore[operator] # a class
+            return kind(**{field: self.of(hints[field], field) for field in kind.__struct_fields__})
         return self._plain(kind, name)
 
     def _plain(self, kind: Any, name: str) -> Any:
@@ -127,23 +129,18 @@ def others(kind: Any, value: Any, name: str) -> Iterator[tuple[str, Any]]:
 def variants(value: Any, *, deep: bool = True) -> Iterator[tuple[str, Any]]:
     """The value with one field changed; of a field that holds results of their own, with one of theirs."""
     hints = typing.get_type_hints(type(value))
-    for one in dataclasses.fields(value):
-        if not one.init:
-            continue
-        held = getattr(value, one.name)
-        for what, other in others(hints[one.name], held, one.name):
-            yield what, dataclasses.replace(value, **{one.name: other})
+    for name in value.__struct_fields__:
+        held = getattr(value, name)
+        for what, other in others(hints[name], held, name):
+            yield what, replace(value, **{name: other})
         first = held[0] if isinstance(held, tuple) and held else held
-        if deep and dataclasses.is_dataclass(first) and not isinstance(first, type):
+        if deep and isinstance(first, Frozen):
             theirs = typing.get_type_hints(type(first))
-            names = [field.name for field in dataclasses.fields(first) if field.init]
-            shared = [name for name in names if theirs[name] == hints.get(name)]
-            alike = [
-                (f"the same {name}", dataclasses.replace(first, **{name: getattr(value, name)})) for name in shared
-            ]
+            shared = [inner for inner in first.__struct_fields__ if theirs[inner] == hints.get(inner)]
+            alike = [(f"the same {inner}", replace(first, **{inner: getattr(value, inner)})) for inner in shared]
             for what, other in [*alike, *variants(first)]:
                 changed = (other, *held[1:]) if isinstance(held, tuple) else other
-                yield f"{one.name}: {what}", dataclasses.replace(value, **{one.name: changed})
+                yield f"{name}: {what}", replace(value, **{name: changed})
 
 
 def printed(value: Shown) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow.sdk import Asset, AssetAlias
@@ -12,6 +11,7 @@ from lakeindex.airflow.dag_plan import DagPlan
 from lakeindex.airflow.funnel import fates, funnel_text
 from lakeindex.errors import LakeIndexError, UsageError
 from lakeindex.format.instants import comparable
+from lakeindex.frozen import Frozen
 from lakeindex.storage.paths import file_uri, plain, with_one_scheme
 
 TABLES_ALIAS: Final = "lakeindex-tables"
@@ -28,8 +28,7 @@ def table_asset(name: str, uri: str) -> Asset:
     return Asset(name=name, uri=place if "://" in place else file_uri(place))
 
 
-@dataclass(frozen=True, slots=True)
-class ToldCommit:
+class ToldCommit(Frozen):
     """A commit that events tell of. Its changes are ``table.changes(since=commit.previous, until=commit.point)``.
 
     Attributes:
@@ -74,7 +73,7 @@ def told_commits(events: Iterable[Any]) -> tuple[ToldCommit, ...]:
                 culprit=str(extra["instant"]),
                 hint="read the changes since a point of your own, and let the task that upserts read the table",
             )
-        commit = ToldCommit(**{name: extra[name] for name in ToldCommit.__dataclass_fields__})
+        commit = ToldCommit(**{name: extra[name] for name in ToldCommit.__struct_fields__})
         found[with_one_scheme(commit.uri), commit.instant] = commit
     return tuple(sorted(found.values(), key=lambda one: (comparable(one.point), comparable(one.instant))))
 

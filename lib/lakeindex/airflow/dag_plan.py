@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Final
 
@@ -24,6 +23,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from lakeindex.airflow.tables import LOCAL, SINGLE, STAGED, TableConf
 from lakeindex.errors import InputError, UsageError
+from lakeindex.frozen import Frozen
 from lakeindex.model import MergeMode, Operation
 from lakeindex.pipeline import run_id_of
 from lakeindex.showing.json_values import json_of
@@ -31,8 +31,7 @@ from lakeindex.showing.json_values import json_of
 AS_THE_TABLE_SAYS: Final = "as the table says"
 
 
-@dataclass(frozen=True, slots=True)
-class DagPlan:
+class DagPlan(Frozen):
     """One run: which table, which input, and the arguments that every job of the run gets.
 
     ``execution``: ``staged``, a spark-submit a stage; ``single``, one for all; ``local``, a process without a JVM.

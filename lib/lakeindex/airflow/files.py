@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from lakeindex.airflow.tables import TableConf
 from lakeindex.catalogs.places import is_catalog_url, located

@@ -7,7 +7,6 @@ which only the API server does: schedulers, DAG processors and workers load this
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -16,6 +15,7 @@ from airflow.plugins_manager import AirflowPlugin
 from lakeindex.airflow.dag_plan import DagPlan
 from lakeindex.airflow.operator import ERROR_KEY, PLAN_KEY, PREFIX, base_path, history_url, report_url
 from lakeindex.errors import LakeIndexError
+from lakeindex.frozen import Frozen
 
 #: Plans that are looked through for the tables of a DAG; each run has one for every table.
 _NEWEST_PLANS: Final = 500
@@ -60,8 +60,7 @@ def report_app() -> Any:
     return app
 
 
-@dataclass(frozen=True, slots=True)
-class Upsert:
+class Upsert(Frozen):
     """One upsert of a DAG run: which task did it, and the plan it left as XCom."""
 
     task_id: str
@@ -70,8 +69,7 @@ class Upsert:
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class FailedTask:
+class FailedTask(Frozen):
     """A task that failed.
 
     Attributes:

@@ -30,15 +30,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from msgspec import field
 
 from lakeindex.catalogs.places import is_catalog_url
 from lakeindex.errors import OptionError, UsageError
+from lakeindex.frozen import Frozen
 from lakeindex.options.parse import parse_options
 from lakeindex.pipeline import default_checkpoints
 from lakeindex.storage.paths import absolute, plain
@@ -51,8 +52,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
 _VARIABLE: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 
 
-@dataclass(frozen=True, slots=True)
-class CreateConf:
+class CreateConf(Frozen):
     """How the table is created: arguments of ``lakeindex create``."""
 
     key: tuple[str, ...]
@@ -60,16 +60,14 @@ class CreateConf:
     ordering: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SparkConf:
+class SparkConf(Frozen):
     """What spark-submit is told for this table, over the DAG's own settings."""
 
     driver_memory: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class TableConf:
+class TableConf(Frozen):
     """One table, as its YAML file says. ``uri`` and ``checkpoints`` are absolute; ``inputs`` are Jinja templates.
 
     ``uri`` may name a table of a catalog: where it is, and without ``checkpoints`` they, is known when a task runs
@@ -92,8 +90,7 @@ class TableConf:
     execution: str = STAGED
 
 
-@dataclass(frozen=True, slots=True)
-class _Where:
+class _Where(Frozen):
     """A place in a table's file: the file, a line from 1, the key with those around it, what YAML found there."""
 
     file: str

@@ -7,9 +7,10 @@ import posixpath
 import re
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec.structs import replace
 
 from lakeindex.errors import UsageError
 from lakeindex.options.types import PartialUpdate

@@ -5,8 +5,9 @@ when they are needed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Unpack
+
+from msgspec.structs import replace
 
 from lakeindex.api.arguments import RunArguments
 from lakeindex.api.batch_data import BatchData, is_spark_frame, paths_in, uri_text
@@ -14,6 +15,7 @@ from lakeindex.api.own_stores import in_its_stores
 from lakeindex.api.run import Request
 from lakeindex.api.scan import within
 from lakeindex.errors import InputError, door, doors, our_words
+from lakeindex.frozen import Frozen
 from lakeindex.model import Operation
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions
 from lakeindex.storage.paths import absolute
@@ -27,8 +29,7 @@ if TYPE_CHECKING:
 
 
 @doors
-@dataclass(frozen=True)
-class Changes:
+class Changes(Frozen):
     """The net changes between two points in time: for each key at most one insert, one delete, or one update (its row
     before and its row after). Made by :meth:`LakeTable.changes`; rows are read when a form is asked for.
 
@@ -47,8 +48,8 @@ class Changes:
     uri: str
     since: str | None
     until: str | None
-    request: ChangesRequest = field(repr=False)
-    storage_options: Mapping[str, str] = field(default=NO_OPTIONS, repr=False)
+    request: ChangesRequest
+    storage_options: Mapping[str, str] = NO_OPTIONS
 
     @in_its_stores
     def to_batches(self) -> pa.RecordBatchReader:

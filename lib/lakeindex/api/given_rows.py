@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
 
 from lakeindex.errors import InputError, first_line
+from lakeindex.frozen import Frozen
 from lakeindex.options.option import PARTIAL_OPTION
 from lakeindex.options.types import PartialUpdate
 from lakeindex.time_spent import loading
@@ -24,8 +24,7 @@ ROWS_HINT: Final = (
 _SCAN_ROWS: Final = 65_536
 
 
-@dataclass(frozen=True, slots=True)
-class RowStream:
+class RowStream(Frozen):
     """Rows that come batch by batch, and once.
 
     Attributes:

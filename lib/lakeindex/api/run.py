@@ -8,8 +8,9 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
+
+from msgspec.structs import replace
 
 from lakeindex.api.arguments import (
     OnConflict,
@@ -21,6 +22,7 @@ from lakeindex.api.arguments import (
 )
 from lakeindex.api.batch_data import BatchData, run_folders, with_inputs
 from lakeindex.errors import OptionError, QuarantineExceededError, UsageError, door
+from lakeindex.frozen import Frozen
 from lakeindex.model import Change, Operation
 from lakeindex.options.option import (
     CONDITION_OPTIONS,
@@ -68,8 +70,7 @@ def run(
     return Request.of(uri, operation, arguments, merge=merge_function).done_with(data)
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Frozen):
     """A write that was asked for: its run, without its input, and who does it."""
 
     spec: RunSpec

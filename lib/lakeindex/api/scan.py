@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lakeindex.api.own_stores import in_its_stores
 from lakeindex.errors import UsageError, doors, our_words
+from lakeindex.frozen import ComparedInPart
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions, using
 from lakeindex.storage.paths import absolute
 
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 
 @doors
-@dataclass(frozen=True)
-class Scan:
+class Scan(ComparedInPart):
     """Rows of a table, of which nothing is read yet. Made by :meth:`LakeTable.scan`.
 
     Each method reads one snapshot of the table, the newest when it is called, or that of ``as_of``. What is lazy itself
@@ -38,10 +37,11 @@ class Scan:
         storage_options: of the table's handle.
     """
 
+    aside: ClassVar = frozenset({"_runner"})
     uri: str
     request: ScanRequest
-    storage_options: Mapping[str, str] = field(default=NO_OPTIONS, repr=False)
-    _runner: Runner | None = field(default=None, repr=False, compare=False)
+    storage_options: Mapping[str, str] = NO_OPTIONS
+    _runner: Runner | None = None
 
     @in_its_stores
     def to_arrow(self) -> pa.Table:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Unpack
+
+from msgspec.structs import force_setattr
 
 from lakeindex.api import looking, maintaining
 from lakeindex.api.arguments import (
@@ -30,6 +31,7 @@ from lakeindex.api.operations import TableOperations
 from lakeindex.api.own_stores import in_its_stores
 from lakeindex.api.run import chosen_runner, run_upsert
 from lakeindex.errors import OptionError, door, doors
+from lakeindex.frozen import Frozen
 from lakeindex.options.parse import Options, option_texts, parse_options
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions, using
 from lakeindex.storage.paths import absolute
@@ -67,8 +69,7 @@ def _task_arguments(uri: str, arguments: IndexArguments) -> dict[str, Any]:
 
 
 @doors
-@dataclass(frozen=True, repr=False)
-class LakeTable(TableOperations):
+class LakeTable(TableOperations, Frozen):
     """A Hudi copy-on-write table that can be upserted into.
 
     Attributes:
@@ -82,8 +83,8 @@ class LakeTable(TableOperations):
     storage_options: Mapping[str, str] = NO_OPTIONS
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "storage_options", StoreOptions.of(self.storage_options))
-        object.__setattr__(self, "uri", self._located(uri_text(self.uri)))
+        force_setattr(self, "storage_options", StoreOptions.of(self.storage_options))
+        force_setattr(self, "uri", self._located(uri_text(self.uri)))
 
     @in_its_stores
     def _located(self, place: str) -> str:
@@ -279,7 +280,7 @@ class LakeTable(TableOperations):
         Raises:
             UsageError: a point that the history does not reach (the earliest is said), or an order that is none.
         """
-        from dataclasses import replace
+        from msgspec.structs import replace
 
         from lakeindex.api.changes import Changes
         from lakeindex.operations.changes import ChangesRequest, resolved

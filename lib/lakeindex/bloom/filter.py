@@ -37,7 +37,6 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -46,6 +45,7 @@ import pyarrow as pa
 import pybase64
 
 from lakeindex.errors import InvariantError, OptionError
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import StringArray, StringBuffers, string_buffers
 from lakeindex.hashing.loops import Bytes, Offsets, compiled
 from lakeindex.hashing.murmur import Alike, Words, alike
@@ -111,8 +111,7 @@ def hashes_for(bits: int, entries: int) -> int:
     return math.ceil(_LN2 * bits / entries)
 
 
-@dataclass(frozen=True, slots=True)
-class FilterSize:
+class FilterSize(Frozen):
     """What a new filter is made for.
 
     Attributes:
@@ -167,8 +166,7 @@ def size_for(rows: int, config: WriteConfig) -> FilterSize:
     return size
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BloomFilter:
+class BloomFilter(Frozen, eq=False):
     """A filter and what its serialised header says. Immutable: the bits are read-only.
 
     Attributes:
@@ -357,8 +355,7 @@ def filter_candidates(
     return from_row + np.flatnonzero(bloom_filter.probe_buffers(keys, from_row, to_row))
 
 
-@dataclass(frozen=True, slots=True)
-class FilterProblem:
+class FilterProblem(Frozen):
     """Why a filter cannot be used; its file then stays a candidate for every key."""
 
     reason: str

@@ -12,10 +12,10 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from lakeindex.bloom.filter import BloomFilter, FilterProblem, build_sized, extend_filter, parse_filter, size_for
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.hashing.java_strings import java_min_max, java_order_key
 from lakeindex.options.types import FilterSizing, FilterType, WriteConfig
@@ -29,8 +29,7 @@ MARK: Final = "lakeindex.keys"
 _MARK_START: Final = '{"capacity":'
 
 
-@dataclass(frozen=True, slots=True)
-class KeysMark:
+class KeysMark(Frozen):
     """Our mark in a footer.
 
     Attributes:

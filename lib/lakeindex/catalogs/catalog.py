@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
+from lakeindex.frozen import ComparedInPart, Frozen
 from lakeindex.options.sync_options import CatalogKind
 
 _T = TypeVar("_T")
@@ -20,8 +20,7 @@ PROVIDER: Final = "spark.sql.sources.provider"
 INPUT_FORMAT: Final = "org.apache.hudi.hadoop.HoodieParquetInputFormat"
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogColumn:
+class CatalogColumn(Frozen):
     """A column as a catalog has it.
 
     Attributes:
@@ -34,8 +33,7 @@ class CatalogColumn:
     comment: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogPartition:
+class CatalogPartition(ComparedInPart):
     """A partition as a catalog has it.
 
     Attributes:
@@ -44,13 +42,13 @@ class CatalogPartition:
         columns: its own, which readers go by; None: not asked for, or those that the table has.
     """
 
+    aside: ClassVar = frozenset({"columns"})
     values: tuple[str, ...]
     location: str
-    columns: tuple[CatalogColumn, ...] | None = field(default=None, repr=False, compare=False)
+    columns: tuple[CatalogColumn, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogTable:
+class CatalogTable(ComparedInPart):
     """A table as a catalog has it, or should have it.
 
     Attributes:
@@ -62,6 +60,7 @@ class CatalogTable:
         native: what the catalog itself said, with all that is not here; None of a wanted table.
     """
 
+    aside: ClassVar = frozenset({"native"})
     database: str
     name: str
     location: str
@@ -74,7 +73,7 @@ class CatalogTable:
     serde_parameters: Mapping[str, str]
     table_type: str = "EXTERNAL_TABLE"
     version: str | None = None
-    native: Any = field(default=None, repr=False, compare=False)
+    native: Any = None
 
     @property
     def full_name(self) -> str:

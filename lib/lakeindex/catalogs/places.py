@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import re
 from contextlib import closing
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from lakeindex.catalogs.catalog import Catalog, CatalogTable, is_of_hudi
 from lakeindex.errors import OptionError, TableNotFoundError, TableUnsupportedError
+from lakeindex.frozen import Frozen
 from lakeindex.options.sync_options import CatalogKind, SyncOptions
 from lakeindex.storage.paths import place_of_location, with_one_scheme
 
@@ -22,8 +24,7 @@ _FORMS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogUrl:
+class CatalogUrl(Frozen):
     """A place in a catalog.
 
     Attributes:

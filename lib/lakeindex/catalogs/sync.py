@@ -18,8 +18,10 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from lakeindex.catalogs.catalog import (
     LAST_COMPLETION,
@@ -45,6 +47,7 @@ from lakeindex.errors import (
     TimelineChangedError,
 )
 from lakeindex.format.instants import comparable
+from lakeindex.frozen import Frozen
 from lakeindex.options.sync_options import SyncOptions
 from lakeindex.storage.paths import place_of_location, with_one_scheme
 
@@ -56,8 +59,7 @@ _LOG: Final = logging.getLogger(__name__)
 _LAST: Final = "9" * 17
 
 
-@dataclass
-class SyncDone:
+class SyncDone(Struct):
     """What a sync changed, or would change.
 
     Attributes:
@@ -77,8 +79,7 @@ class SyncDone:
     instant: str | None = None
 
 
-@dataclass(frozen=True)
-class _Partitions:
+class _Partitions(Frozen):
     """What is to be done to partitions."""
 
     add: Sequence[CatalogPartition] = ()

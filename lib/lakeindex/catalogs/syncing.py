@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -23,7 +22,6 @@ from lakeindex.table.handle import Table
 _SHOWN = 100
 
 
-@dataclass(frozen=True, slots=True)
 class CatalogSynced(JsonResult):
     """What a sync did to a catalog, or would do.
 
@@ -58,7 +56,6 @@ class CatalogSynced(JsonResult):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
 class SyncSummary(TableResult):
     """What a sync did, or with ``check`` would do.
 

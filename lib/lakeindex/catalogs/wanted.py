@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,6 +27,7 @@ from lakeindex.errors import OptionError, TableUnsupportedError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.instants import RESTORE, comparable
 from lakeindex.format.partitions import unescape_partition_value
+from lakeindex.frozen import Frozen
 from lakeindex.options.sync_options import CatalogKind, PartitionExtractor, SyncOptions
 from lakeindex.storage import in_parallel
 from lakeindex.storage.paths import hadoop_location, with_one_scheme
@@ -46,8 +46,7 @@ _LEVELS: Final = {PartitionExtractor.DAY: 3, PartitionExtractor.HOUR: 4}
 _DEFAULT_DATABASE: Final = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class Synced:
+class Synced(Frozen):
     """How far a catalog knows a table.
 
     Attributes:
@@ -68,8 +67,7 @@ class Synced:
         return cls(hudis) if hudis else None
 
 
-@dataclass(frozen=True)
-class Truth:
+class Truth(Frozen):
     """A table at one moment, as a catalog should have it.
 
     Attributes:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -121,7 +120,6 @@ SMALL_FILES: Final = {
 Tell = Callable[[str, Any], None]
 
 
-@dataclass(frozen=True, slots=True)
 class DemoResult(JsonResult):
     """What the demo did.
 

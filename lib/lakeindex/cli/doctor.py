@@ -17,7 +17,6 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
@@ -29,6 +28,7 @@ from packaging.version import Version
 
 from lakeindex.errors import LakeIndexError, ObjectExistsError, ObjectNotFoundError, TableNotFoundError, UsageError
 from lakeindex.format.instants import instant_time_to_ms
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.loops import CURE, loaded
 from lakeindex.runners.java import find_java_home, java_major
 from lakeindex.showing.json_result import SCHEMA_VERSION, JsonResult
@@ -47,8 +47,7 @@ class CheckVerdict(StrEnum):
     FAIL = "fail"
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Frozen):
     """One check.
 
     Attributes:
@@ -65,7 +64,6 @@ class Check:
     exit_code: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class Diagnosis(JsonResult):
     """All checks, in the order they were made."""
 

@@ -12,7 +12,6 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from keyword import iskeyword
 from typing import Any, Final, NoReturn
@@ -20,6 +19,7 @@ from typing import Any, Final, NoReturn
 import click
 
 from lakeindex.errors import DEBUG_VARIABLE, LakeIndexError, in_our_words, show_warnings
+from lakeindex.frozen import Frozen
 from lakeindex.model import VERSION
 from lakeindex.showing.json_values import json_of
 from lakeindex.time_spent import begin_with_process
@@ -29,8 +29,7 @@ INTERRUPTED: Final = 130
 
 
 # "class" is the word of the JSON object, but a keyword here
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Frozen):
     """A failure as it is shown."""
 
     kind: str

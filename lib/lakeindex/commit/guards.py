@@ -9,9 +9,10 @@ replaced it, a rollback or restore of the slice itself, whatever order instants 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, TypeAlias
+
+from msgspec.structs import replace
 
 from lakeindex.commit.run_records import RunPlan, load_claim
 from lakeindex.errors import (
@@ -28,6 +29,7 @@ from lakeindex.format.avro_columns import columns_of
 from lakeindex.format.commit_metadata import INTERNAL_SCHEMA_KEY, CommitMetadata
 from lakeindex.format.file_names import parse_base_path
 from lakeindex.format.instants import comparable
+from lakeindex.frozen import Frozen
 from lakeindex.model import ARRANGING_OPERATION, BaseFile, Instant
 from lakeindex.options.clustering_options import UPDATES_OPTION, ClusteringOptions, ClusteringUpdates
 from lakeindex.options.types import WriteConfig
@@ -36,8 +38,7 @@ from lakeindex.table.index_changes import index_change_times, newest_in_force
 from lakeindex.timeline.timeline import Timeline
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectedFile:
+class ExpectedFile(Frozen):
     """A data file as it was written; its path is relative to the table's folder."""
 
     path: str
@@ -58,8 +59,7 @@ def accept_inserts(files: Sequence[BaseFile]) -> None:
     """The re-check of a write that inserts no keys."""
 
 
-@dataclass(frozen=True, slots=True)
-class PublishGuards:
+class PublishGuards(Frozen):
     """What the caller knows of the snapshot that its plan was made on.
 
     Attributes:
@@ -86,8 +86,7 @@ class PublishGuards:
         return PublishGuards(rechecks, timeline.completed_write_times, pending, alone_in)
 
 
-@dataclass(frozen=True)
-class Since:
+class Since(Frozen, dict=True):
     """What became of the table since the snapshot that a plan was made on; read when a guard first asks for it.
 
     Attributes:

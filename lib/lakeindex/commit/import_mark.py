@@ -7,9 +7,9 @@ batch ids stay what they were. `inspect` and `check` tell of one that is not com
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from lakeindex.frozen import Frozen
 from lakeindex.showing.json_values import json_of
 from lakeindex.storage import Storage
 from lakeindex.timeline import records
@@ -20,8 +20,7 @@ _COMPLETE: Final = f"{records.OWN_FOLDER}/import-complete.json"
 """A record of its own: a power loss would tear one that is put anew, and nothing would say what made the table."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedCommit:
+class PlannedCommit(Frozen):
     """Files of the source that are committed together.
 
     Attributes:
@@ -35,8 +34,7 @@ class PlannedCommit:
     files: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class ImportMark:
+class ImportMark(Frozen):
     """An import that has begun.
 
     Attributes:

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final
 
 from lakeindex.commit.run_records import RunIdentity, load_claim
 from lakeindex.errors import BatchIdReusedError, StorageError, TableUnsupportedError
+from lakeindex.frozen import Frozen
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import Operation
 from lakeindex.showing.json_values import json_of
@@ -30,8 +30,7 @@ from lakeindex.timeline.verdicts import DIGEST_KEY, load_verdict
 LEDGER_FOLDER: Final = f"{records.OWN_FOLDER}/ledger"
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerEntry:
+class LedgerEntry(Frozen):
     """One committed batch.
 
     Attributes:
@@ -47,8 +46,7 @@ class LedgerEntry:
     withdrawn: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AlreadyDone:
+class AlreadyDone(Frozen):
     """The batch is in the table.
 
     Attributes:

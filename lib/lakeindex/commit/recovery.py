@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from lakeindex.commit.ledger import LedgerEntry, forget_batch, is_announced, record_batch
 from lakeindex.commit.restoring import carry_out, finish_restores

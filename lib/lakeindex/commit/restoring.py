@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from lakeindex.commit.ledger import forget_batch
 from lakeindex.commit.undo import (
@@ -32,6 +31,7 @@ from lakeindex.errors import ObjectNotFoundError, PendingInstantError, TableCorr
 from lakeindex.files.file_system_view import all_base_files
 from lakeindex.format import instants as names
 from lakeindex.format.file_names import parse_base_path
+from lakeindex.frozen import Frozen
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.metadata_upkeep.keeping import announce_rollback, is_taken_in, metadata_view
 from lakeindex.metadata_upkeep.switch import drop_metadata
@@ -56,8 +56,7 @@ from lakeindex.timeline.verdicts import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(Frozen):
     """A restore that is done.
 
     Attributes:

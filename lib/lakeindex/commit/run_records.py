@@ -18,11 +18,13 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from lakeindex.errors import FencedError, ObjectNotFoundError, StorageError, WriteConflictError, noted
 from lakeindex.format import instants as names
+from lakeindex.frozen import Frozen
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import BaseFile, Instant, InstantState
 from lakeindex.showing.json_values import json_of
@@ -42,8 +44,7 @@ _PLAN_DIGITS: Final = 6
 _PLAN_PREFIX: Final = "plan-"
 
 
-@dataclass(frozen=True, slots=True)
-class RunIdentity:
+class RunIdentity(Frozen):
     """What a run is.
 
     Attributes:
@@ -74,8 +75,7 @@ class RunIdentity:
         return records.key_of(self.run_id)
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptRecord:
+class AttemptRecord(Frozen):
     """Content of one attempt's file.
 
     Attributes:
@@ -201,8 +201,7 @@ def _encode(record: AttemptRecord) -> bytes:
     return records.encode(json_of(record))
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedFile:
+class PlannedFile(Frozen):
     """One data file that a run is going to write.
 
     Attributes:
@@ -223,8 +222,7 @@ class PlannedFile:
         return BaseFile(self.partition_path, self.file_id, instant, self.write_token)
 
 
-@dataclass(frozen=True, slots=True)
-class Replacement:
+class Replacement(Frozen):
     """What a write takes out of the table; such a write ends as a replacecommit.
 
     Attributes:
@@ -247,8 +245,7 @@ class Replacement:
         return frozenset(file.partition_path for file in self.files)
 
 
-@dataclass(frozen=True, slots=True)
-class RunPlan:
+class RunPlan(Frozen):
     """The plan.
 
     Attributes:
@@ -343,8 +340,7 @@ def _replacement_of(found: dict[str, Any] | None) -> Replacement | None:
 CLAIMS_FOLDER: Final = f"{records.OWN_FOLDER}/instants"
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Frozen):
     """Content of one claim.
 
     Attributes:

@@ -16,7 +16,6 @@ alone; ``check`` lists them, and archiving stops before their instants.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -26,6 +25,7 @@ from lakeindex.errors import TableCorruptError, TimelineChangedError
 from lakeindex.files.file_system_view import Snapshot, all_base_files, base_files_in
 from lakeindex.format.file_names import TEMP_FOLDER, crc_path
 from lakeindex.format.instants import WRITE_ACTIONS, comparable
+from lakeindex.frozen import Frozen
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import BaseFile, Instant
 from lakeindex.storage import in_parallel, remove_temporary, sync_folders
@@ -57,8 +57,7 @@ class StrayKind(StrEnum):
     NOT_IN_COMMIT = "its commit does not name it"
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class Stray:
+class Stray(Frozen, order=True):
     """A stray and why it is one."""
 
     file: BaseFile

@@ -11,13 +11,15 @@ never be committed any more); see :mod:`lakeindex.timeline.verdicts`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec.structs import replace
 
 from lakeindex.commit.run_records import drop_claim
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TimelineChangedError
 from lakeindex.files.file_system_view import all_base_files, base_files_in
 from lakeindex.format import instants as names
 from lakeindex.format.file_names import crc_path, names_by_partition
+from lakeindex.frozen import Frozen
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.metadata_upkeep.keeping import announce_rollback
 from lakeindex.metadata_upkeep.keeping import undo as undo_metadata
@@ -109,8 +111,7 @@ def located(storage: Storage, files: Iterable[str]) -> dict[str, tuple[str, ...]
     }
 
 
-@dataclass(frozen=True, slots=True)
-class RolledBack:
+class RolledBack(Frozen):
     """A rollback that is done.
 
     Attributes:

@@ -14,10 +14,13 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from lakeindex.errors import LakeIndexError, StorageError, TableCorruptError
+from lakeindex.frozen import Frozen
 from lakeindex.showing.json_values import json_of
 from lakeindex.storage.port import Storage
 from lakeindex.table.host import Host, Process
@@ -34,8 +37,7 @@ _MOST_NAMED: Final = 5_000
 _TRIES: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class TurnScope:
+class TurnScope(Frozen):
     """What a writer is going to change.
 
     Attributes:
@@ -75,8 +77,7 @@ class TurnScope:
 EVERYTHING: Final = TurnScope(everything=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Ticket:
+class Ticket(Frozen):
     """Content of one ticket.
 
     Attributes:
@@ -97,8 +98,7 @@ class Ticket:
         return not host.is_gone(self.process) and host.clock.now_ms() <= self.expires_ms + self.lease_ms // 2
 
 
-@dataclass
-class Turn:
+class Turn(Struct):
     """A writer's place among the others, while it has one.
 
     Attributes:
@@ -111,7 +111,7 @@ class Turn:
     lease_ms: int
     wait_ms: int
     _mine: Ticket | None = None
-    _mutex: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _mutex: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self, scope: TurnScope) -> bool:
         """Wait until no earlier writer is going to change what this one changes.

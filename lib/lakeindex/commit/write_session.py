@@ -14,7 +14,8 @@ from __future__ import annotations
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec.structs import replace
 
 from lakeindex.commit.guards import (
     GUARDS,
@@ -73,6 +74,7 @@ from lakeindex.format.partitions import (
     partition_depth,
     partition_metadata_path,
 )
+from lakeindex.frozen import Frozen
 from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import Heartbeat, WriteContext, check_clock
 from lakeindex.metadata_upkeep.keeping import Upkeep, check_metadata_table, compact_if_due, prepare_upkeep, sweep_deltas
@@ -112,8 +114,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Clustering:
+class Clustering(Frozen):
     """What a clustering begins with.
 
     Attributes:
@@ -265,8 +266,7 @@ def _previous(planned: PlannedFile) -> str:
     return planned.previous.instant_time if planned.previous is not None else NO_PREVIOUS
 
 
-@dataclass(frozen=True, slots=True)
-class _Checked:
+class _Checked(Frozen):
     """What the checks before a commit found: the completed writes, when the commit is completed, and what
     it changes in the metadata table; or the instant that has committed the batch.
     """

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footers import read_shape
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
 from lakeindex.format.file_names import parse_base_path
 from lakeindex.format.instants import comparable
+from lakeindex.frozen import Frozen
 from lakeindex.model import BaseFile, Instant
 from lakeindex.storage import in_parallel
 from lakeindex.table.handle import Table
@@ -17,8 +17,7 @@ from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import BATCH_KEY
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenSlice:
+class WrittenSlice(Frozen):
     """A base file as the commit that wrote it describes it.
 
     Attributes:

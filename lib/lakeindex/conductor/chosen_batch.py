@@ -6,13 +6,15 @@ They go through the same stages as any batch: their keys are looked up, and merg
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from lakeindex.commit.write_session import AlreadyDone, RunIdentity, begin_write
 from lakeindex.conductor.open_for_write import open_for_write
 from lakeindex.conductor.upsert import attempts, done_before, from_checkpoints, keep_summary, look_up, run_stage_input
 from lakeindex.errors import InvariantError
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.batch_digest import ROWS_DIGEST
 from lakeindex.model import BaseFile, Change, IndexSpec, IndexType
 from lakeindex.run.checkpoints import LookedUp, StageRun
@@ -24,8 +26,7 @@ from lakeindex.stages.stage_input.inputs import CONTENT_DIGEST, FoundInputs, con
 from lakeindex.tasks.runner import Runner
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Frozen):
     """The rows of one snapshot.
 
     Attributes:

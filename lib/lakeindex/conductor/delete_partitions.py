@@ -6,8 +6,9 @@ No row is read. The files stay where they are until a clean deletes them, so a r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from lakeindex.commit.guards import refuse_clustered
 from lakeindex.commit.ledger import find_done
@@ -26,6 +27,7 @@ from lakeindex.errors import UsageError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footer_cache import RowCount, count_rows
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata
+from lakeindex.frozen import Frozen
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import BaseFile
 from lakeindex.run.checkpoints import digest_of_text
@@ -47,8 +49,7 @@ class Chooser(Protocol):
         """Of the partitions that are there, those that go."""
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(Frozen):
     """Partitions that are named one by one; None: all of the table."""
 
     paths: tuple[str, ...] | None
@@ -125,8 +126,7 @@ def _files_of(chooser: Chooser, snapshot: Snapshot) -> tuple[BaseFile, ...]:
     return tuple(file for path in wanted for file in snapshot.base_files(path))
 
 
-@dataclass(frozen=True)
-class _Deletion:
+class _Deletion(Frozen):
     """One attempt of the run; on every snapshot until one is published."""
 
     spec: RunSpec

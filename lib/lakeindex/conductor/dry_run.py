@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from lakeindex.commit.ledger import find_done
 from lakeindex.conductor.chosen_batch import ChosenBatch, Source, chosen_identity, coming_rows

@@ -10,9 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from lakeindex.commit.write_session import AlreadyDone, WriteSession, begin_write
 from lakeindex.conductor.open_for_write import open_and_retry, open_for_write, retry_on_conflict
@@ -306,8 +308,7 @@ class Batch(Protocol):
         """
 
 
-@dataclass
-class GivenBatch:
+class GivenBatch(Struct):
     """A batch that the caller has given: it stays what it is. ``looked_up``: stages 2 to 4, if they ran."""
 
     spec: RunSpec

@@ -20,14 +20,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
+
+from msgspec import field
+from msgspec.structs import replace
 
 from lakeindex.errors import LakeIndexError, MetadataTableError, ObjectNotFoundError, TableCorruptError
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.format.file_names import METADATA_FOLDER, parse_base_file, parse_base_path
 from lakeindex.format.instants import comparable
 from lakeindex.format.partitions import PARTITION_METADATA_FILES
+from lakeindex.frozen import ComparedInPart, Frozen
 from lakeindex.metadata.metadata_table import FILES, MetadataTable
 from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.model import BaseFile
@@ -44,8 +47,7 @@ AskMetadata: TypeAlias = Callable[[Timeline], FilesByPartition | None]
 """What the metadata table says, to who has loaded the timeline before; None: there is none any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionFiles:
+class PartitionFiles(Frozen):
     """The base files of one partition folder.
 
     Attributes:
@@ -62,8 +64,7 @@ class PartitionFiles:
     doubles: tuple[BaseFile, ...] = ()
 
 
-@dataclass(frozen=True)
-class Snapshot:
+class Snapshot(ComparedInPart):
     """The table as of one instant. Partitions are looked at when they are first asked for, and then remembered.
 
     Attributes:
@@ -73,17 +74,18 @@ class Snapshot:
         ask_metadata: asks the metadata table for the files, once; None: folders are listed.
     """
 
-    storage: Storage = field(repr=False)
+    aside: ClassVar = frozenset({"ask_metadata", "_answer", "_partitions", "_walked", "_stats", "_hidden"})
+    storage: Storage
     timeline: Timeline
     as_of: str | None
     replaced: Mapping[tuple[str, str], str]
     pending_clustering: Mapping[tuple[str, str], str]
-    ask_metadata: AskMetadata | None = field(default=None, repr=False, compare=False)
-    _answer: list[FilesByPartition | None] = field(default_factory=list, repr=False, compare=False)
-    _partitions: dict[str, PartitionFiles] = field(default_factory=dict, repr=False, compare=False)
-    _walked: list[tuple[str, ...]] = field(default_factory=list, repr=False, compare=False)
-    _stats: dict[str, CommitMetadata | None] = field(default_factory=dict, repr=False, compare=False)
-    _hidden: dict[str, BaseFile] = field(default_factory=dict, repr=False, compare=False)
+    ask_metadata: AskMetadata | None = None
+    _answer: list[FilesByPartition | None] = field(default_factory=list)
+    _partitions: dict[str, PartitionFiles] = field(default_factory=dict)
+    _walked: list[tuple[str, ...]] = field(default_factory=list)
+    _stats: dict[str, CommitMetadata | None] = field(default_factory=dict)
+    _hidden: dict[str, BaseFile] = field(default_factory=dict)
 
     @property
     def instant_time(self) -> str | None:

@@ -21,18 +21,19 @@ import uuid
 import zlib
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pybase64
+from msgspec.structs import replace
 
 from lakeindex.bloom import filter_candidates, usable_filter
 from lakeindex.errors import ObjectNotFoundError, StorageError, TableCorruptError
 from lakeindex.files.footers import Footer, read_footer, read_shape
 from lakeindex.format.file_names import parse_base_file
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import string_buffers
 from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile
@@ -72,8 +73,7 @@ _SCHEMA: Final = pa.schema(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _FilterPlace:
+class _FilterPlace(Frozen):
     """Where a filter's bytes are."""
 
     path: str
@@ -82,8 +82,7 @@ class _FilterPlace:
     crc32: int
 
 
-@dataclass(frozen=True, slots=True)
-class CacheEntry:
+class CacheEntry(Frozen):
     """What is cached of one base file: small enough to travel from a task to the driver.
 
     Attributes:
@@ -446,8 +445,7 @@ _WORTH_KEEPING: Final = 32
 """Files; to list, read and write what is kept takes a handful of requests."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowCount:
+class RowCount(Frozen):
     """Rows of some base files.
 
     Attributes:

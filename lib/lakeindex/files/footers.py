@@ -17,16 +17,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import ClassVar, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import field
+from msgspec.structs import replace
 
 from lakeindex.bloom import marks
 from lakeindex.bloom.filter import FilterProblem, parse_filter
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.files.file_system_view import missing_file
+from lakeindex.frozen import ComparedInPart, Frozen
 from lakeindex.hashing.java_strings import java_order_key, orders_may_differ
 from lakeindex.model import BaseFile
 from lakeindex.parquet import stamps
@@ -43,8 +45,7 @@ _MOST_LIST_ENTRIES: Final = 100_000
 _NO_FILTER: Final = "footer has no bloom filter"
 
 
-@dataclass(frozen=True, slots=True)
-class Footer:
+class Footer(ComparedInPart):
     """What a base file's footer says, as far as it can be believed.
 
     Attributes:
@@ -57,15 +58,16 @@ class Footer:
         key_value: the footer's entries that are text, without filter; empty for one from the cache.
     """
 
+    aside: ClassVar = frozenset({"arrow_schema", "key_value"})
     rows: int
     row_group_rows: tuple[int, ...]
     min_key: str | None = None
     max_key: str | None = None
-    filter_text: bytes | None = field(default=None, repr=False)
+    filter_text: bytes | None = None
     filter_type: str | None = None
     problem: str | None = None
-    arrow_schema: pa.Schema | None = field(default=None, repr=False, compare=False)
-    key_value: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    arrow_schema: pa.Schema | None = None
+    key_value: dict[str, str] = field(default_factory=dict)
 
     def without_filter(self) -> Footer:
         """The same without the filter's text and the schema: small enough to send to the driver."""
@@ -75,8 +77,7 @@ class Footer:
         return replace(self, filter_text=filter_text)
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Frozen):
     """What a base file's footer says, but for what it says of the keys."""
 
     rows: int
@@ -101,8 +102,7 @@ def read_shape(storage: Storage, base_file: BaseFile) -> Shape:
     return parse_shape(_tail_of(storage, base_file).footer, base_file)
 
 
-@dataclass(frozen=True, slots=True)
-class ParquetFooter:
+class ParquetFooter(Frozen):
     """What reading rows takes, and nothing of the keys.
 
     Attributes:
@@ -126,8 +126,7 @@ def _tail_of(storage: Storage, base_file: BaseFile) -> _Tail:
         raise missing_file(base_file.path, base_file.instant_time) from None
 
 
-@dataclass(frozen=True, slots=True)
-class FileLayout:
+class FileLayout(Frozen):
     """What it takes to read parts of a base file.
 
     Attributes:
@@ -142,11 +141,10 @@ class FileLayout:
     metadata: pq.FileMetaData
     key_ends: tuple[tuple[bytes, bytes] | None, ...]
     key_bytes: int
-    whole: bytes | None = field(default=None, repr=False)
+    whole: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Structure:
+class Structure(Frozen):
     """What it takes to read parts of a base file, but for what its footer says of the keys.
 
     Attributes:
@@ -156,7 +154,7 @@ class Structure:
     shape: Shape
     metadata: pq.FileMetaData
     key_chunks: tuple[ColumnChunk, ...]
-    whole: bytes | None = field(default=None, repr=False)
+    whole: bytes | None = None
 
     def layout(self) -> FileLayout:
         return _layout_of(self)
@@ -208,8 +206,7 @@ def _layout_of(structure: Structure) -> FileLayout:
     return FileLayout(footer, metadata, tuple(chunk_ends), size, structure.whole)
 
 
-@dataclass(frozen=True, slots=True)
-class _Tail:
+class _Tail(Frozen):
     """The thrift bytes of a footer; and the whole file, if that is what was read for them."""
 
     footer: bytes

@@ -14,10 +14,10 @@ and 1.2.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from lakeindex.errors import ObjectNotFoundError
+from lakeindex.frozen import Frozen
 from lakeindex.metadata.column_stats import FIELD as STATS
 from lakeindex.metadata.column_stats import TEXT_WRAPPER
 from lakeindex.metadata.metadata_keys import bloom_filter_key, column_stats_key
@@ -31,8 +31,7 @@ from lakeindex.write.base_file import RECORD_KEY
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRange:
+class StoredRange(Frozen):
     """The record keys of a file.
 
     Attributes:
@@ -44,8 +43,7 @@ class StoredRange:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFilter:
+class StoredFilter(Frozen):
     """A file's bloom filter: the same text that its footer has."""
 
     text: bytes

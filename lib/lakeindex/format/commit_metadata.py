@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
 from typing import Final, TypeAlias
+
+from msgspec import field
 
 from lakeindex.errors import TableCorruptError
 from lakeindex.format.instants import COMMIT, parse_instant
+from lakeindex.frozen import Frozen
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -34,8 +36,7 @@ KEPT_KEY: Final = "lakeindex.kept"
 """Key of ``extraMetadata`` that holds the digest of each new file's footer, as a JSON object: path -> 8 hex digits."""
 
 
-@dataclass(frozen=True, slots=True)
-class WriteStat:
+class WriteStat(Frozen):
     """What one commit wrote into one file group; counts are rows, sizes bytes, times milliseconds.
 
     Attributes:
@@ -63,8 +64,7 @@ class WriteStat:
     extra: Mapping[str, Json] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class CommitMetadata:
+class CommitMetadata(Frozen):
     """Content of a completed or inflight write instant.
 
     Attributes:
@@ -114,8 +114,7 @@ class CommitMetadata:
         return frozenset((part, file_id) for part, ids in self.replaced_file_ids.items() for file_id in ids)
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class PlannedUpdate:
+class PlannedUpdate(Frozen, order=True):
     """A file group that a running write will rewrite: for the inflight plan."""
 
     file_id: str
@@ -139,7 +138,7 @@ _STAT_NAMES: Final[dict[str, str]] = {
     "max_event_time": "maxEventTime",
     "prev_base_file": "prevBaseFile",
 }
-_NUMBERS: Final = frozenset(f.name for f in fields(WriteStat) if f.type == "int")
+_NUMBERS: Final = frozenset(name for name, kind in WriteStat.__annotations__.items() if kind == "int")
 _NULLABLE_NUMBERS: Final = frozenset({"min_event_time", "max_event_time"})
 
 # Fields that both releases write and we have no use for; a full set keeps Hudi's incremental reads and its archiver

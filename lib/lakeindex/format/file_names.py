@@ -20,10 +20,10 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from lakeindex.frozen import Frozen
 from lakeindex.model import BaseFile
 
 METADATA_FOLDER: Final = ".hoodie"
@@ -45,8 +45,7 @@ class MarkerKind(StrEnum):
     APPEND = "APPEND"
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class Marker:
+class Marker(Frozen, order=True):
     """One marked data file."""
 
     partition_path: str

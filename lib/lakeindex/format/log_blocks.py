@@ -21,11 +21,13 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
+from msgspec import field
+
 from lakeindex.errors import TableCorruptError, TableUnsupportedError
+from lakeindex.frozen import Frozen
 
 MAGIC: Final = b"#HUDI#"
 
@@ -60,8 +62,7 @@ class HeaderKey(IntEnum):
     COMMAND_BLOCK_TYPE = 3
 
 
-@dataclass(frozen=True, slots=True)
-class LogBlock:
+class LogBlock(Frozen):
     """One block.
 
     Attributes:

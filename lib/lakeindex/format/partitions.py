@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
 from typing import Final
 
 from lakeindex.errors import TableCorruptError
 from lakeindex.format.instants import iso_of_instant_time
 from lakeindex.format.java_properties import format_properties, parse_properties
+from lakeindex.frozen import Frozen
 
 DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 """Stands for a null or empty partition value."""
@@ -83,8 +83,7 @@ PARTITION_METADATA_FILES: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionMetadata:
+class PartitionMetadata(Frozen):
     """Content of the file.
 
     Attributes:

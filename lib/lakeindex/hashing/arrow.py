@@ -4,7 +4,6 @@ the compiled kernels read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.errors import InvariantError
+from lakeindex.frozen import Frozen
 
 _NO_BYTES: Final = np.zeros(0, dtype=np.uint8)
 _NO_OFFSETS: Final = np.zeros(1, dtype=np.int64)
@@ -39,8 +39,7 @@ def sample_of(rows: _Rows, most: int) -> _Rows:
     return rows.take(pa.array(np.linspace(0, len(rows) - 1, most).astype(np.int64)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StringBuffers:
+class StringBuffers(Frozen, eq=False):
     """UTF-8 bytes of ``n`` strings and where each begins.
 
     Attributes:

@@ -9,13 +9,14 @@ It tells mistakes; it is no defence against somebody who wants a collision.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import mmh3
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from lakeindex.frozen import Frozen
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 
@@ -30,8 +31,7 @@ _SHORT_BYTES: Final = 512
 _BLOCK_WORDS: Final = 1 << 17
 
 
-@dataclass(frozen=True, slots=True)
-class BatchDigest:
+class BatchDigest(Frozen):
     """Rows, and two polynomials of their hashes."""
 
     rows: int = 0

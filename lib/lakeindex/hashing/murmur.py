@@ -18,12 +18,12 @@ In numpy keys of one length are hashed side by side: each length takes as many s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import StringArray, string_buffers
 from lakeindex.hashing.loops import Bytes, Offsets, compiled
 
@@ -51,8 +51,7 @@ def hash_all(data: Bytes, offsets: Offsets, seed: int, out: Words) -> None:
         out[keys.rows] = keys.hashes(np.full(len(keys.rows), seed, np.uint32))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Alike:
+class Alike(Frozen, eq=False):
     """Keys of one length, ready to be hashed.
 
     Attributes:

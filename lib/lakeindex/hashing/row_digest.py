@@ -11,13 +11,13 @@ Values are compared by their bits: ``0.0`` and ``-0.0`` differ, a null differs f
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import without_dictionary
 from lakeindex.hashing.loops import Bytes, Offsets, compiled
 
@@ -30,8 +30,7 @@ _SECOND: Final = np.uint64(0xD6E8FEB86659FD93)
 _MASK: Final = (1 << 64) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class RowDigest:
+class RowDigest(Frozen):
     """Rows, and two sums of their hashes."""
 
     rows: int = 0

@@ -7,15 +7,16 @@ Counts are a sample's, scaled up (:mod:`lakeindex.operations.advise`); the cost 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
+from msgspec.structs import replace
+
+from lakeindex.frozen import Frozen
 from lakeindex.index.cost import FILTER_BYTES_A_ROW, FOOTER_TEXT, LookupLoad, entries_of
 from lakeindex.model import IndexType
 from lakeindex.options.types import WriteConfig
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(Frozen):
     """A batch and the files it is compared with; expectations, so they need not be whole.
 
     Attributes:
@@ -64,8 +65,7 @@ class Workload:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
+class Expected(Frozen):
     """What an index kind has to do.
 
     Attributes:
@@ -86,8 +86,7 @@ def _nothing(work: Workload, config: WriteConfig) -> list[str]:
     return []
 
 
-@dataclass(frozen=True, slots=True)
-class KindAdvice:
+class KindAdvice(Frozen):
     """What a kind says.
 
     Attributes:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from lakeindex.errors import OptionError
+from lakeindex.frozen import Frozen
 from lakeindex.options.option import FLAG, Option, OptionArea, flag
 from lakeindex.options.types import WriteConfig
 
 USE_METADATA_OPTION: Final = "hoodie.bloom.index.use.metadata"
 
 
-@dataclass(frozen=True, slots=True)
-class BloomOptions:
+class BloomOptions(Frozen):
     """How the bloom index looks keys up."""
 
     prune_by_ranges: bool = True

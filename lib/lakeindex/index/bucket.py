@@ -14,16 +14,19 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import field
+from msgspec.structs import replace
 
 from lakeindex.errors import TableCorruptError
 from lakeindex.format.file_names import new_file_id
+from lakeindex.frozen import ComparedInPart
 from lakeindex.hashing.arrow import RowNumbers, StringArray, plain_strings
 from lakeindex.hashing.java_strings import bucket_hashes
 from lakeindex.index.advice import Expected, KindAdvice, Workload
@@ -169,12 +172,12 @@ def refused(message: str, culprit: str, hint: str) -> TableCorruptError:
     return TableCorruptError(message, culprit=culprit, hint=hint)
 
 
-@dataclass(frozen=True, slots=True)
-class BucketHomes:
+class BucketHomes(ComparedInPart):
     """The one file group of each bucket; see :class:`lakeindex.index.contract.KeyHomes`."""
 
+    aside: ClassVar = frozenset({"_seen"})
     layout: BucketLayout
-    _seen: list[tuple[FileGroups, dict[str, dict[int, Group]]]] = field(default_factory=list, repr=False, compare=False)
+    _seen: list[tuple[FileGroups, dict[str, dict[int, Group]]]] = field(default_factory=list)
 
     def of(self, keys: StringArray, partition: str) -> Homes:
         return bucket_ids(keys, self.layout.count_of(partition), self.layout)

@@ -11,11 +11,11 @@ import functools
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
 from lakeindex.errors import OptionError
+from lakeindex.frozen import Frozen
 from lakeindex.model import IndexSpec, IndexType
 from lakeindex.options.option import Bound, Option, OptionArea, listed, some_text, whole
 
@@ -48,8 +48,7 @@ class KeyRule(StrEnum):
         return KeyRule.HUDI_0_15 if self is KeyRule.HUDI_1 else KeyRule.HUDI_1
 
 
-@dataclass(frozen=True, slots=True)
-class BucketLayout:
+class BucketLayout(Frozen):
     """Where keys belong.
 
     Attributes:
@@ -164,8 +163,7 @@ def _bad_rule(rule: str, hint: str) -> OptionError:
     return OptionError(f"option {RULES_OPTION} cannot hold {rule!r}", culprit=RULES_OPTION, hint=hint)
 
 
-@dataclass(frozen=True, slots=True)
-class BucketOptions:
+class BucketOptions(Frozen):
     """How keys are placed; None: as bound, or as the stored keys show."""
 
     count: int | None = None

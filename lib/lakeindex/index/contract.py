@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import field
 
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import RowNumbers, StringArray
 from lakeindex.index.key_ranges import KeyRange, RowSlices
 from lakeindex.model import Group, IndexSpec
@@ -39,8 +40,7 @@ BETWEEN: Final = "\x00"
 _OPEN: Final = KeyRange(None, None)
 
 
-@dataclass(frozen=True, slots=True)
-class FileFacts:
+class FileFacts(Frozen):
     """What a look-up may know of one file.
 
     Attributes:
@@ -54,15 +54,13 @@ class FileFacts:
     key_range: KeyRange = _OPEN
 
 
-@dataclass(frozen=True, slots=True)
-class FileGroups:
+class FileGroups(Frozen):
     """Live file groups in scope; ``numbers``: group -> number of its live file."""
 
     numbers: Mapping[Group, int]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FileSlices:
+class FileSlices(Frozen, eq=False):
     """For files that may hold a key, the slice of the sorted chunk that they may hold.
 
     Attributes:
@@ -112,8 +110,7 @@ class FilesInScope:
         return FileSlices(self.numbers[hit], slices.from_row[hit], slices.to_row[hit])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidates:
+class Candidates(Frozen, eq=False):
     """In which files keys of a chunk may be.
 
     Attributes:

@@ -11,8 +11,9 @@ Filters let through ``fpp`` of the false pairs (:mod:`lakeindex.bloom.filter`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import Final
+
+from lakeindex.frozen import Frozen
 
 FILTER_BYTES_A_ROW: Final = 4.5
 """Of a filter sized exactly: 28.8 bits a key at 1e-6, for 1.25 x the rows."""
@@ -24,8 +25,7 @@ _ENTRY_GROUP: Final = 10_000.0
 """Entries that are read together there."""
 
 
-@dataclass(frozen=True, slots=True)
-class CostConstants:
+class CostConstants(Frozen):
     """Seconds for one of each, with the tasks at once that they were measured with.
 
     Attributes:
@@ -55,12 +55,11 @@ class CostConstants:
 
     def slower_store(self, request: float) -> CostConstants:
         """The same on a store on which a request takes ``request`` seconds."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        values = {name: getattr(self, name) for name in self.__struct_fields__}
         return CostConstants(**{**values, "request": max(request, self.request)})
 
 
-@dataclass(frozen=True, slots=True)
-class LookupLoad:
+class LookupLoad(Frozen):
     """Counts of one look-up with one kind of index; expectations, so they need not be whole.
 
     Attributes:
@@ -93,8 +92,7 @@ class LookupLoad:
         return self.store_bytes + self.filter_rows * FILTER_BYTES_A_ROW + self.key_bytes + self.footer_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class LookupCost:
+class LookupCost(Frozen):
     """Seconds by stage."""
 
     index_lookup: float

@@ -6,7 +6,6 @@ Filters and ranges propose; here the file decides, and says where the key is: ro
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.errors import InvariantError
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import RowNumbers, StringArray, plain_strings
 
 Ints = npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Matches:
+class Matches(Frozen, eq=False):
     """Candidate keys that were found, in the candidates' order; one that a file holds more than once, once a row.
 
     Attributes:

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import RowNumbers, StringArray, StringBuffers, plain_strings, string_buffers
 from lakeindex.hashing.java_strings import orders_may_differ
 from lakeindex.hashing.loops import Bytes, Offsets, compiled
@@ -44,8 +44,7 @@ def pruner_for(treebased_filter: bool | None) -> Pruner:  # noqa: FBT001 - a tri
     return Pruner.TREE if treebased_filter else Pruner.LIST
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRange:
+class KeyRange(Frozen):
     """Range of a file's record keys as its footer says it; None where it says none."""
 
     min_key: str | None
@@ -105,8 +104,7 @@ class IntervalTree:
                 open_parts.append((middle + 1, end))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RowSlices:
+class RowSlices(Frozen, eq=False):
     """For each file, the rows of the chunk that it may hold.
 
     Attributes:

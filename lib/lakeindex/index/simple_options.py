@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from lakeindex.frozen import Frozen
 from lakeindex.options.option import FLAG, Option, OptionArea, flag
 
 
-@dataclass(frozen=True, slots=True)
-class SimpleOptions:
+class SimpleOptions(Frozen):
     """How the simple index treats a key of another partition."""
 
     moves_rows: bool = True

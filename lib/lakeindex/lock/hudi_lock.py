@@ -13,7 +13,6 @@ import json
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol
 
@@ -28,6 +27,7 @@ from lakeindex.errors import (
     UnknownOutcomeError,
 )
 from lakeindex.format.file_names import METADATA_FOLDER, crc_path
+from lakeindex.frozen import Frozen
 from lakeindex.options.types import LockProvider, WriteConfig
 from lakeindex.storage import open_storage, sync_folders
 from lakeindex.storage.port import Storage
@@ -50,8 +50,7 @@ DRIFT_MS: Final = 500
 _TRIES: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class LockData:
+class LockData(Frozen):
     """Content of the lock's object.
 
     Attributes:

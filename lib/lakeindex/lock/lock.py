@@ -20,10 +20,12 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from lakeindex.errors import FencedError, LakeIndexError, LockTimeoutError, ObjectNotFoundError
+from lakeindex.frozen import Frozen
 from lakeindex.lock.hudi_lock import HudiLock
 from lakeindex.showing.json_values import json_of
 from lakeindex.storage import list_names
@@ -40,8 +42,7 @@ _ours: Final[set[str]] = set()
 """Tokens of the locks that this process holds, or is about to."""
 
 
-@dataclass(frozen=True, slots=True)
-class LockRecord:
+class LockRecord(Frozen):
     """Content of one epoch's file.
 
     Attributes:

@@ -16,12 +16,14 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
+
+from msgspec import field
 
 from lakeindex.errors import ClockError, ObjectNotFoundError, TableUnsupportedError, noted
 from lakeindex.format.instants import comparable, instant_time_to_ms
+from lakeindex.frozen import ComparedInPart
 from lakeindex.lock import hudi_lock, lock
 from lakeindex.lock.lock import TableLock
 from lakeindex.options.types import WriteConfig
@@ -170,8 +172,7 @@ class Heartbeat:
 _RELEASE_TRIES: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class WriteContext:
+class WriteContext(ComparedInPart):
     """One writer at one table.
 
     Attributes:
@@ -180,12 +181,13 @@ class WriteContext:
         notes: what was done to other writers' instants, for the summary; grows.
     """
 
+    aside: ClassVar = frozenset({"notes"})
     table: Table
     host: Host
     config: WriteConfig
     heartbeat: Heartbeat | None = None
     force: bool = False
-    notes: list[str] = field(default_factory=list, compare=False)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def storage(self) -> Storage:

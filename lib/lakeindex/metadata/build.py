@@ -7,7 +7,6 @@ Source: ``HoodieBackedTableMetadataWriter.initializeFromFilesystem`` of Hudi 0.1
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
 
 from lakeindex.format import instants as names
@@ -15,6 +14,7 @@ from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
 from lakeindex.format.java_properties import format_properties, table_checksum
 from lakeindex.format.log_blocks import BlockKind, HeaderKey, LogBlock, format_block
 from lakeindex.format.partitions import PartitionMetadata, format_partition_metadata, partition_metadata_path
+from lakeindex.frozen import Frozen
 from lakeindex.metadata.compaction import format_base
 from lakeindex.metadata.metadata_changes import GroupChange, PartitionChange, by_group
 from lakeindex.metadata.metadata_records import format_deletes, format_native_puts
@@ -33,8 +33,7 @@ _OLD_LAST: Final = 999
 _TOKEN: Final = "0-0-0"  # noqa: S105 - a write token: task, stage and attempt
 
 
-@dataclass(frozen=True, slots=True)
-class NewPartition:
+class NewPartition(Frozen):
     """A partition that a metadata table is to have.
 
     Attributes:
@@ -44,11 +43,10 @@ class NewPartition:
 
     name: str
     groups: tuple[str, ...]
-    change: PartitionChange = field(repr=False)
+    change: PartitionChange
 
 
-@dataclass(frozen=True, slots=True)
-class Building:
+class Building(Frozen):
     """When and how partitions are made.
 
     Attributes:
@@ -59,7 +57,7 @@ class Building:
 
     last_completed: str | None
     completion_time: str | None
-    schema: str = field(repr=False)
+    schema: str
 
 
 def make_table(table: MetadataTable, name: str) -> None:

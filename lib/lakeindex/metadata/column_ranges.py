@@ -24,11 +24,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, Final, TypeAlias
 
 import pyarrow.parquet as pq
+from msgspec.structs import replace
+
+from lakeindex.frozen import Frozen
 
 Value: TypeAlias = bool | int | float | str | bytes
 """An end of a range."""
@@ -57,8 +59,7 @@ class ValueType(IntEnum):
     LOCAL_TIMESTAMP_NANOS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class ValueKind:
+class ValueKind(Frozen):
     """Type of a column's values, with the facts of a decimal.
 
     Attributes:
@@ -71,8 +72,7 @@ class ValueKind:
     scale: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnRange:
+class ColumnRange(Frozen):
     """What is known of a column in a file, or in several.
 
     Attributes:

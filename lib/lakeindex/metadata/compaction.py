@@ -15,10 +15,11 @@ import itertools
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, TypeVar
+
+from msgspec.structs import replace
 
 from lakeindex.errors import METADATA_ANEW, ObjectNotFoundError, TableCorruptError
 from lakeindex.format import instants as names

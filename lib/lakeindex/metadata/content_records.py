@@ -26,14 +26,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec.structs import replace
 
 from lakeindex.bloom import marks
 from lakeindex.errors import TableCorruptError, first_line
+from lakeindex.frozen import Frozen
 from lakeindex.metadata.column_ranges import ColumnRange, ValueKind, column_kinds, column_ranges, merged
 from lakeindex.metadata.column_stats import (
     column_range_of,
@@ -56,8 +57,7 @@ from lakeindex.storage.storage_file import StorageFile
 _OF_FOOTERS: Final = frozenset({BLOOM_FILTERS, COLUMN_STATS, PARTITION_STATS})
 
 
-@dataclass(frozen=True, slots=True)
-class NewFile:
+class NewFile(Frozen):
     """A data file.
 
     Attributes:
@@ -66,7 +66,7 @@ class NewFile:
 
     partition: str
     name: str
-    footer: pq.FileMetaData = field(repr=False)
+    footer: pq.FileMetaData
 
 
 def read_new_files(
@@ -150,8 +150,7 @@ _META_COLUMNS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
+class _File(Frozen):
     """A data file and what its footer says."""
 
     partition: str
@@ -159,8 +158,7 @@ class _File:
     ranges: tuple[ColumnRange, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Indexes:
+class _Indexes(Frozen):
     """The statistics of a table as they are defined, which is read once for an action.
 
     Attributes:

@@ -14,7 +14,6 @@ Source: ``HoodieBackedTableMetadataWriter``, ``HoodieLogFormatWriter`` of Hudi 0
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError
@@ -25,6 +24,7 @@ from lakeindex.format.hfile import format_hfile
 from lakeindex.format.hfile.writing import BLOCK_BYTES as LOG_BLOCK_BYTES
 from lakeindex.format.instants import instant_time_to_ms
 from lakeindex.format.log_blocks import BlockKind, HeaderKey, LogBlock, format_block, read_blocks
+from lakeindex.frozen import Frozen
 from lakeindex.metadata.metadata_changes import GroupChange, MetadataChange, by_group
 from lakeindex.metadata.metadata_records import format_deletes, format_native_deletes, format_native_puts
 from lakeindex.metadata.metadata_table import BLOCK_BYTES, BLOOM_FILTERS, FILES, METADATA_ROOT
@@ -41,8 +41,7 @@ _TOKEN: Final = "0-0-0"  # noqa: S105 - a write token: task, stage and attempt
 _RUNTIME: Final[dict[str, Json]] = {"totalScanTime": 0, "totalUpsertTime": 0, "totalCreateTime": 0}
 
 
-@dataclass(frozen=True, slots=True)
-class DeltaCommit:
+class DeltaCommit(Frozen):
     """A delta commit that can be written.
 
     Attributes:
@@ -51,9 +50,9 @@ class DeltaCommit:
     """
 
     time: str
-    schema: str = field(repr=False)
-    slices: Mapping[str, tuple[FileSlice, ...]] = field(repr=False)
-    change: MetadataChange = field(repr=False)
+    schema: str
+    slices: Mapping[str, tuple[FileSlice, ...]]
+    change: MetadataChange
 
 
 def prepare(view: MetadataView, time: str, change: MetadataChange) -> DeltaCommit:

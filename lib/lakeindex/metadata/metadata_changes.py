@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from msgspec import field
 
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.format.hfile.reading import Entry
+from lakeindex.frozen import Frozen
 from lakeindex.metadata.metadata_keys import group_numbers, groups_of
 from lakeindex.metadata.metadata_records import Record, encode_record, files_record
 from lakeindex.metadata.metadata_table import (
@@ -28,8 +29,7 @@ from lakeindex.metadata.metadata_table import (
 from lakeindex.metadata.slices import FileSlice
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRun:
+class KeyRun(Frozen):
     """Record keys of a partition of the table that one record says the same of, in the record index.
 
     Attributes:
@@ -38,12 +38,11 @@ class KeyRun:
     """
 
     partition: str
-    keys: pa.Array = field(repr=False)
+    keys: pa.Array
     record: Record | None
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionChange:
+class PartitionChange(Frozen):
     """What changes in one partition of the metadata table.
 
     Attributes:
@@ -97,8 +96,7 @@ def _added(files: Mapping[str, Mapping[str, int]]) -> dict[str, Record]:
     return {ALL_PARTITIONS_KEY: files_record(RecordType.ALL_PARTITIONS, partitions), **puts}
 
 
-@dataclass(frozen=True, slots=True)
-class GroupChange:
+class GroupChange(Frozen):
     """What changes in a file group.
 
     Attributes:
@@ -108,8 +106,8 @@ class GroupChange:
     """
 
     group: FileSlice
-    puts: tuple[tuple[Sequence[str], Record], ...] = field(repr=False)
-    deletes: frozenset[str] = field(repr=False)
+    puts: tuple[tuple[Sequence[str], Record], ...]
+    deletes: frozenset[str]
 
     @property
     def put_count(self) -> int:

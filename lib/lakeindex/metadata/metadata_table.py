@@ -10,11 +10,11 @@ Source: ``MetadataPartitionType``, ``HoodieTableMetadata`` of Hudi 0.15 and 1.2.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
 from lakeindex.format.partitions import escape_partition_value
+from lakeindex.frozen import Frozen
 from lakeindex.storage.port import Storage
 from lakeindex.timeline.layout import LAYOUT_1, LAYOUT_2, TimelineLayout
 from lakeindex.timeline.timeline import Timeline
@@ -64,8 +64,7 @@ class RecordType(IntEnum):
     SECONDARY_INDEX = 7
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataTable:
+class MetadataTable(Frozen):
     """The metadata table that readers of a table use.
 
     Attributes:
@@ -73,7 +72,7 @@ class MetadataTable:
         partitions: those that readers use.
     """
 
-    storage: Storage = field(repr=False)
+    storage: Storage
     version: int
     layout: TimelineLayout
     partitions: tuple[str, ...]

@@ -15,14 +15,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
+
+from msgspec import field
 
 from lakeindex.errors import METADATA_ANEW, MetadataTableError, TableCorruptError
 from lakeindex.format import instants as names
 from lakeindex.format.hfile import HFile
 from lakeindex.format.log_blocks import BlockKind, HeaderKey, LogBlock, parse_footer, read_blocks
+from lakeindex.frozen import ComparedInPart, Frozen
 from lakeindex.metadata.metadata_keys import groups_of
 from lakeindex.metadata.metadata_records import FILES_FIELD, Record, decode_record, merged, own_schema, parse_deletes
 from lakeindex.metadata.metadata_table import ALL_PARTITIONS_KEY, FILES, MetadataTable, partition_of_key
@@ -40,8 +42,7 @@ _DATED: Final = "0" * 14 + "010"
 """The first instant that version 6 gives to the making of a partition; those of version 8 and 9 are smaller."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileListing:
+class FileListing(Frozen):
     """What the partition ``files`` says: the partitions, and partition path -> file name -> bytes."""
 
     partitions: frozenset[str]
@@ -67,8 +68,7 @@ class SliceChange(NamedTuple):
         return None if self.value is None else decode_record(self.value, self.schema, self.source)
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Frozen):
     """What one block or base file of a slice says; newer ones replace what older ones say.
 
     Attributes:
@@ -82,18 +82,18 @@ class Layer:
     gone: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class MetadataView:
+class MetadataView(ComparedInPart, dict=True):
     """The metadata table at one moment. Its methods raise TableCorruptError if a file cannot be read.
 
     Attributes:
         data: the timeline of the table that it is about.
     """
 
+    aside: ClassVar = frozenset({"_slices"})
     table: MetadataTable
     timeline: Timeline
     data: Timeline
-    _slices: dict[str, tuple[FileSlice, ...]] = field(default_factory=dict, repr=False, compare=False)
+    _slices: dict[str, tuple[FileSlice, ...]] = field(default_factory=dict)
 
     @staticmethod
     def load(table: MetadataTable, data: Timeline) -> MetadataView:

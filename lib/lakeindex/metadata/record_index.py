@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -30,6 +29,7 @@ import pyarrow.compute as pc
 
 from lakeindex.errors import TableCorruptError
 from lakeindex.format.hfile.reading import AskedBlock, HFile
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import RowNumbers, StringArray, StringBuffers, plain_strings, string_buffers
 from lakeindex.hashing.loops import Bytes, Offsets, compiled
 from lakeindex.metadata.metadata_keys import group_numbers
@@ -44,8 +44,7 @@ _NOWHERE: Final = -1
 _FINE: Final = 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FoundRecords:
+class FoundRecords(Frozen, eq=False):
     """The records of some keys.
 
     Attributes:
@@ -55,7 +54,7 @@ class FoundRecords:
 
     rows: RowNumbers
     numbers: npt.NDArray[np.int64]
-    records: tuple[Record, ...] = field(repr=False)
+    records: tuple[Record, ...]
 
 
 def find_records(
@@ -247,8 +246,7 @@ _HALF: Final = 64
 _SIGN: Final = 1 << 63
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class RecordLocation:
+class RecordLocation(Frozen, order=True):
     """Where a record key is.
 
     Attributes:
@@ -261,8 +259,7 @@ class RecordLocation:
     since_ms: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FoundLocations:
+class FoundLocations(Frozen, eq=False):
     """Where some record keys are; those that are nowhere are left out.
 
     Attributes:

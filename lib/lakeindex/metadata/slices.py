@@ -18,13 +18,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 from typing import Final
 
 from lakeindex.errors import METADATA_ANEW, TableCorruptError, TableUnsupportedError
 from lakeindex.format import instants as names
+from lakeindex.frozen import Frozen
 from lakeindex.metadata.indexed_columns import is_partitioned_index, read_definitions
 from lakeindex.metadata.metadata_table import GROUP_PREFIXES, RECORD_INDEX, MetadataTable, is_of_data_partition
 from lakeindex.storage import list_names
@@ -51,8 +51,7 @@ class LogForm(IntEnum):
 _FORMS: Final = {"log.hfile": LogForm.PUTS, "deletes.hfile": LogForm.DELETES}
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class LogFile:
+class LogFile(Frozen, order=True):
     """A log.
 
     Attributes:
@@ -104,8 +103,7 @@ def log_name(file_id: str, instant: str, number: int, form: LogForm, token: str)
     return f"{file_id}_{token}_{instant}_{number}.{kind}"
 
 
-@dataclass(frozen=True, slots=True)
-class FileSlice:
+class FileSlice(Frozen):
     """The newest slice of a file group.
 
     Attributes:
@@ -141,8 +139,7 @@ class FileSlice:
         return max((log.number for log in self.logs if log.instant == self.instant), default=0) + 1
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionSlices:
+class PartitionSlices(Frozen):
     """A partition of the metadata table.
 
     Attributes:
@@ -231,8 +228,7 @@ def pending_compaction(timeline: Timeline) -> str | None:
     return next((one.time for one in timeline.pending if one.action == names.COMPACTION), None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
+class _Group(Frozen):
     """All files of a file group.
 
     Attributes:

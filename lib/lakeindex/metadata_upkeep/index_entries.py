@@ -16,7 +16,6 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -24,6 +23,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import field
+from msgspec.structs import replace
 
 from lakeindex.errors import REPAIR_KEYS, InvariantError, MetadataTableError
 from lakeindex.files.file_system_view import Snapshot, base_files_in
@@ -31,6 +32,7 @@ from lakeindex.files.footer_cache import rows_by_footer
 from lakeindex.files.key_columns import StoredColumns, read_record_keys
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
 from lakeindex.format.file_names import parse_base_file, parse_base_path
+from lakeindex.frozen import Frozen
 from lakeindex.metadata.metadata_changes import KeyRun, PartitionChange, is_partitioned
 from lakeindex.metadata.metadata_keys import group_numbers
 from lakeindex.metadata.metadata_records import Record
@@ -54,8 +56,7 @@ from lakeindex.write.base_file import COMMIT_TIME, RECORD_KEY
 _NO_KEYS: Final = pa.array([], pa.string())
 
 
-@dataclass(frozen=True, slots=True)
-class MovedKeys:
+class MovedKeys(Frozen):
     """Record keys of one file group.
 
     Attributes:
@@ -64,8 +65,8 @@ class MovedKeys:
     """
 
     file: BaseFile
-    put: pa.Array = field(repr=False, default_factory=lambda: _NO_KEYS)
-    gone: pa.Array = field(repr=False, default_factory=lambda: _NO_KEYS)
+    put: pa.Array = field(default_factory=lambda: _NO_KEYS)
+    gone: pa.Array = field(default_factory=lambda: _NO_KEYS)
 
 
 def moved_keys(storage: Storage, before: Snapshot, commit: CommitMetadata) -> list[MovedKeys]:
@@ -295,8 +296,7 @@ Place: TypeAlias = tuple[str, str]
 """A partition path and a file id."""
 
 
-@dataclass(frozen=True, slots=True)
-class WrongEntry:
+class WrongEntry(Frozen):
     """An entry of a record index that is wrong, or is not there.
 
     Attributes:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from lakeindex.errors import MetadataTableError, PendingInstantError
@@ -22,6 +21,7 @@ from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.format.file_names import names_by_partition
 from lakeindex.format.instants import comparable, previous_instant_time
+from lakeindex.frozen import Frozen
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.metadata import compaction, delta_commit
 from lakeindex.metadata.content_records import (
@@ -207,8 +207,7 @@ def metadata_view(context: WriteContext, properties: TableProperties | None = No
     return None if table is None else MetadataView.load(table, context.table.load_timeline())
 
 
-@dataclass(frozen=True, slots=True)
-class Upkeep:
+class Upkeep(Frozen):
     """What a commit changes in the metadata table, before it is decided.
 
     Attributes:

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from statistics import mean
 from typing import ClassVar, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import field
 
 from lakeindex.bloom import expected_fpp, filter_candidates, usable_filter
 from lakeindex.errors import LakeIndexError
 from lakeindex.files.footer_cache import FooterCache
 from lakeindex.files.footers import FileLayout, Footer, read_layout
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import one_array, sample_of, string_buffers
 from lakeindex.index.advice import Workload
 from lakeindex.index.cost import CostConstants, cost_of, hit_chance, requests_of
@@ -59,8 +60,7 @@ _SATURATED: Final = 0.01
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
-class BatchSample:
+class BatchSample(Frozen):
     """Keys of a batch.
 
     Attributes:
@@ -161,8 +161,7 @@ def _spread(items: Sequence[_T], most: int) -> list[_T]:
     return [items[int(at)] for at in np.linspace(0, len(items) - 1, most)]
 
 
-@dataclass(frozen=True)
-class TableSample:
+class TableSample(Frozen):
     """Live files in the scope of a batch, and what is known of them.
 
     Attributes:
@@ -238,8 +237,7 @@ def seconds_of_a_request(storage: Storage, files: Sequence[BaseFile]) -> float:
     return best
 
 
-@dataclass(frozen=True)
-class Pairs:
+class Pairs(Frozen):
     """Keys of the sample against files.
 
     Attributes:
@@ -341,8 +339,7 @@ _CLOSE_ENOUGH = 1.15
 _RUNS = 10
 
 
-@dataclass(frozen=True)
-class SampledScope:
+class SampledScope(Frozen):
     """A batch, the files it is compared with, and what came of the sample.
 
     Attributes:
@@ -418,8 +415,7 @@ class SampledScope:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class TypeAdvice:
+class TypeAdvice(Frozen):
     """What one index type would cost for a batch like this.
 
     Attributes:
@@ -457,8 +453,7 @@ class TypeAdvice:
     note: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ModelError:
+class ModelError(Frozen):
     """How far the model was from the last runs' look-ups.
 
     Attributes:
@@ -476,7 +471,6 @@ class ModelError:
     measured_on: str
 
 
-@dataclass(frozen=True, slots=True)
 class Advice(TableResult):
     """What to do.
 

@@ -11,17 +11,19 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from msgspec import field
+from msgspec.structs import replace
 
 from lakeindex.conductor.chosen_batch import Choice, required, run_chosen
 from lakeindex.conductor.delete_partitions import delete_partitions, plan_deletion
 from lakeindex.conductor.dry_run import plan_batch
 from lakeindex.conductor.open_for_write import open_and_retry
 from lakeindex.errors import SchemaMismatchError, UsageError, WriteConflictError, first_line
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import RowNumbers
 from lakeindex.model import BaseFile, Change, Operation
 from lakeindex.operations.rows.aligned_rows import read_schema
@@ -52,8 +54,7 @@ _OPEN_COST = 1_000_000
 _ARROW_ERRORS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
-@dataclass(frozen=True)
-class Assignment:
+class Assignment(Frozen):
     """A column's new value.
 
     Attributes:
@@ -168,8 +169,7 @@ def _constant(name: str, value: object, kind: pa.DataType) -> Assigned:
     return Assigned(pc.scalar(scalar), scalar.type, frozenset())
 
 
-@dataclass(frozen=True)
-class ChooseTask:
+class ChooseTask(Frozen):
     """Write the chosen rows of some files.
 
     Attributes:
@@ -219,8 +219,7 @@ def _batches(task: ChooseTask) -> Iterator[pa.RecordBatch]:
             yield from pa.table([keys, partition, *columns], names=names).to_batches()
 
 
-@dataclass(frozen=True)
-class TableRows:
+class TableRows(Frozen):
     """Chooses rows of the table.
 
     Attributes:
@@ -277,8 +276,7 @@ def _given(facts: TableFacts, values: Sequence[Assignment]) -> tuple[str, ...]:
     return tuple(name for name in facts.schema.names if name in wanted)
 
 
-@dataclass(frozen=True)
-class _Recheck:
+class _Recheck(Frozen):
     """Makes sure that no row that would have been chosen, too, was committed since a snapshot."""
 
     read: ReadSpec
@@ -349,8 +347,7 @@ def _by_path(opened: BoundTable, predicate: Predicate) -> _ByPath | None:
     return chooser if known and None not in known else None
 
 
-@dataclass(frozen=True)
-class _ByPath:
+class _ByPath(Frozen):
     """Chooses the partitions of which all rows meet a condition. No row of the others meets it."""
 
     predicate: Predicate

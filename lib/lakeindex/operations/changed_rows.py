@@ -8,14 +8,15 @@ moved to other file groups are none that changed.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
 
 from lakeindex.files.file_system_view import Snapshot
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import RowNumbers, plain_strings
 from lakeindex.model import BaseFile, Group
 from lakeindex.operations.check_base_files import KeyHashes, hashes_of
@@ -37,8 +38,7 @@ class Change(StrEnum):
     DELETE = "delete"
 
 
-@dataclass(frozen=True)
-class ChangedRows:
+class ChangedRows(Frozen):
     """Rows of one file that are given out.
 
     Attributes:
@@ -52,8 +52,7 @@ class ChangedRows:
     instants: pa.Array | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupPair:
+class GroupPair(Frozen):
     """The slices of a file group in both states, where they differ.
 
     Attributes:
@@ -91,8 +90,7 @@ def changed_groups(before: Snapshot, after: Snapshot, kept: Collection[Group] = 
     return tuple(found)
 
 
-@dataclass
-class _Side:
+class _Side(Struct):
     """Rows that are in one state only, as far as their file groups tell."""
 
     keys: list[pa.Array] = field(default_factory=list)
@@ -192,8 +190,7 @@ def _scoped(column: pa.ChunkedArray, partition: str | None) -> pa.Array:
     return pc.binary_join_element_wise(pa.scalar(f"{len(partition)}:{partition}"), keys, "")
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
+class _Rows(Frozen):
     """What happened to rows, by their numbers, ascending.
 
     Attributes:

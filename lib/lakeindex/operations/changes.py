@@ -7,7 +7,6 @@ from __future__ import annotations
 import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
@@ -15,11 +14,14 @@ from typing import Any, ClassVar, Final, TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import field
+from msgspec.structs import replace
 
 from lakeindex.commit.ledger import find_batch
 from lakeindex.errors import InputError, ObjectNotFoundError, UsageError, first_line
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.format.instants import RESTORE, ROLLBACK, comparable
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import plain_strings
 from lakeindex.model import ARRANGING_OPERATION, BaseFile, Group, Instant
 from lakeindex.operations.changed_rows import Change, ChangedRows, GroupPair, changed_groups, compared
@@ -53,8 +55,7 @@ _T = TypeVar("_T")
 COMMIT_INSTANT: Final = "_commit_instant"
 
 
-@dataclass(frozen=True)
-class ChangesRequest:
+class ChangesRequest(Frozen):
     """Which changes are asked for.
 
     Attributes:
@@ -72,8 +73,7 @@ class ChangesRequest:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class ChangesPlan:
+class ChangesPlan(Frozen):
     """File groups that differ between two states.
 
     Attributes:
@@ -94,7 +94,6 @@ class ChangesPlan:
     others: tuple[BaseFile, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class ChangesSummary(TableResult):
     """What ``lakeindex changes`` wrote.
 

@@ -7,12 +7,12 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from lakeindex.commit.import_mark import incomplete
 from lakeindex.commit.recovery import is_clustering
@@ -45,6 +45,7 @@ from lakeindex.format.partitions import (
     partition_depth,
     partition_metadata_path,
 )
+from lakeindex.frozen import Frozen
 from lakeindex.index.bucket import bucket_of
 from lakeindex.index.contract import FileGroups
 from lakeindex.index.registry import index_for
@@ -109,8 +110,7 @@ _PARSERS: Final[dict[str, Callable[[bytes, str], object]]] = {
 _UNDOING: Final = {instants.ROLLBACK: parse_undone, instants.RESTORE: parse_restore}
 
 
-@dataclass(frozen=True)
-class CheckedTimeline:
+class CheckedTimeline(Frozen):
     """The findings, and the commits that could be read, oldest first."""
 
     findings: Findings
@@ -320,8 +320,7 @@ def _timeline_notes(timeline: Timeline) -> Iterator[str]:
         yield note
 
 
-@dataclass(frozen=True)
-class Committed:
+class Committed(Frozen):
     """What the active commits say was written.
 
     Attributes:
@@ -591,8 +590,7 @@ def _check_pages(table: Table, snapshot: Snapshot, committed: Committed, runner:
     return run_tasks(runner, check_pages, tasks, "check: pages")
 
 
-@dataclass(frozen=True)
-class _Keys:
+class _Keys(Frozen):
     """How keys are made anew, or why they are not."""
 
     spec: KeySpec | None

@@ -12,7 +12,6 @@ hashes only propose: the keys themselves are compared before anything is reporte
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +27,7 @@ from lakeindex.errors import REPAIR_KEYS, LakeIndexError, ObjectNotFoundError, S
 from lakeindex.files.footers import parse_layout, parse_shape, read_footer_bytes
 from lakeindex.format.avro_columns import columns_of
 from lakeindex.format.instants import comparable
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import plain_strings
 from lakeindex.hashing.java_strings import java_min_max, java_order_key
 from lakeindex.hashing.murmur import murmur
@@ -96,8 +96,7 @@ _HINT: Final = "restore the file, or roll back the commit that wrote it"
 _REWRITE: Final = "the rows themselves are readable; upserting the key again rewrites its file"
 
 
-@dataclass(frozen=True)
-class FileTask:
+class FileTask(Frozen):
     """One live base file to check.
 
     Attributes:
@@ -440,8 +439,7 @@ _NO_CRC = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PagesTask:
+class PagesTask(Frozen):
     """A base file whose pages are walked; ``digest``: of its footer, as its commit says, None if it does not."""
 
     uri: str
@@ -478,8 +476,7 @@ def against_digest(file: BaseFile, footer: bytes, digest: str | None) -> list[Vi
 _EXAMPLES: Final = 5
 
 
-@dataclass(frozen=True)
-class UniqueTask:
+class UniqueTask(Frozen):
     """Files whose keys must differ from each other.
 
     Attributes:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import ClassVar
 
+from msgspec import field
+
 from lakeindex.errors import LakeIndexError, MachineError, ObjectNotFoundError, StorageError
+from lakeindex.frozen import Frozen
 from lakeindex.showing.json_result import TableResult
 
 _SHOWN_IN_HTML = 100
@@ -46,8 +48,7 @@ class Writer(StrEnum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Frozen):
     """One broken invariant.
 
     Attributes:
@@ -80,8 +81,7 @@ def is_damage(error: LakeIndexError) -> bool:
     return isinstance(error, ObjectNotFoundError) or not isinstance(error, (StorageError, MachineError))
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Frozen):
     """What was looked at.
 
     Attributes:
@@ -116,12 +116,11 @@ class Checked:
 
     def plus(self, other: Checked) -> Checked:
         """Sums; the scope is that of ``self``."""
-        names = [one.name for one in fields(self) if one.name != "unique_scope"]
+        names = [one for one in self.__struct_fields__ if one != "unique_scope"]
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
         return Checked(**sums, unique_scope=self.unique_scope)
 
 
-@dataclass(frozen=True, slots=True)
 class CheckReport(TableResult):
     """What a check found.
 
@@ -147,8 +146,7 @@ class CheckReport(TableResult):
         return f"{self.table}: {found}; {self.checked.files} files, {self.checked.rows} rows checked"
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
+class Findings(Frozen):
     """What one part of the check gives."""
 
     violations: tuple[Violation, ...] = ()

@@ -5,7 +5,8 @@ or for Hudi, whose plans are carried out, too.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from lakeindex.catalogs.syncing import sync_after
 from lakeindex.commit.recovery import maintaining

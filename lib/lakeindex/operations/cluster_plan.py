@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import pairwise
@@ -13,12 +12,14 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import field
 
 from lakeindex.commit.guards import scheduled_for
 from lakeindex.errors import UsageError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footers import read_parquet_footer
 from lakeindex.format.instants import comparable
+from lakeindex.frozen import Frozen
 from lakeindex.model import BaseFile, IndexType
 from lakeindex.operations.row_order import RowOrder
 from lakeindex.operations.rows.aligned_rows import align, blamed, open_base_file, row_schema
@@ -44,8 +45,7 @@ _LEAST_COPIED: Final = 4
 Ends: TypeAlias = tuple[Any, Any] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Sized:
+class Sized(Frozen):
     """A base file, its rows, and the ends of some columns' values; None of a column where its footer does not say.
 
     Attributes:
@@ -55,13 +55,12 @@ class Sized:
 
     file: BaseFile
     rows: int
-    ends: Mapping[str, Ends] = field(default_factory=dict, repr=False)
+    ends: Mapping[str, Ends] = field(default_factory=dict)
     is_sorted: bool = True
     row_groups: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterGroup:
+class ClusterGroup(Frozen):
     """Files whose rows are put together, and into how many about."""
 
     partition: str
@@ -73,8 +72,7 @@ class ClusterGroup:
         return _bytes_of(self.files)
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Frozen):
     """What a clustering is about.
 
     Attributes:
@@ -94,8 +92,7 @@ class Asked:
     instant: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Frozen):
     """What a clustering was asked for, and how."""
 
     order: RowOrder
@@ -397,8 +394,7 @@ def reasons_to_cluster(listed: Sequence[BaseFile], a_key: float, fpp: float, con
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SampleTask:
+class SampleTask(Frozen):
     """Some rows of base files: of each file so many, of some columns."""
 
     table_uri: str

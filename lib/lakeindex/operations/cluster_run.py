@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from lakeindex.commit.guards import refuse_clustered
 from lakeindex.commit.undo import located
@@ -31,6 +31,7 @@ from lakeindex.errors import MOVED_ERRORS, InvariantError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format import instants as names
 from lakeindex.format.file_names import new_file_id, write_token
+from lakeindex.frozen import Frozen
 from lakeindex.index.bucket import bucket_of, file_id_of
 from lakeindex.index.registry import index_for
 from lakeindex.model import ARRANGING_OPERATION, IndexType
@@ -70,8 +71,7 @@ _COPY_TIMES: Final = 3
 """What is copied is held as old files, as pieces of the new one, and as this."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusteredPartition:
+class ClusteredPartition(Frozen):
     """A partition that is clustered.
 
     Attributes:
@@ -92,7 +92,6 @@ class ClusteredPartition:
     candidates_after: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
 class ClusterSummary(TableResult):
     """What a clustering did, or would do.
 
@@ -127,8 +126,7 @@ class ClusterSummary(TableResult):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Output:
+class _Output(Frozen):
     """A new file.
 
     Attributes:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, ClassVar, Final, Required, TypedDict, Unpack
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from lakeindex.commit.services.metadata_service import build_metadata_table, default_partitions
 from lakeindex.errors import (
@@ -21,6 +21,7 @@ from lakeindex.errors import (
     TableNotFoundError,
     first_line,
 )
+from lakeindex.frozen import Frozen
 from lakeindex.metadata.metadata_table import FILES, RECORD_INDEX
 from lakeindex.model import IndexSpec, IndexType, KeyGeneratorType
 from lakeindex.operations.look.inspect import Column
@@ -77,7 +78,6 @@ class CreateArguments(TypedDict, total=False):
     metadata: bool | None
 
 
-@dataclass(frozen=True, slots=True)
 class CreatedTable(TableResult):
     """A new, empty table, or one that was there.
 
@@ -190,8 +190,7 @@ def stored_columns(given: pa.Schema) -> pa.Schema:
     return schema_from_avro(schema_to_avro(given, "columns"))
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedTable:
+class PlannedTable(Frozen):
     """A table that could be made.
 
     Attributes:

@@ -10,16 +10,18 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from lakeindex.conductor.open_for_write import retry_on_conflict
 from lakeindex.errors import OptionError
 from lakeindex.files.file_system_view import Snapshot
+from lakeindex.frozen import Frozen
 from lakeindex.index.locations.record_shards import scope_of, split
 from lakeindex.index.registry import stored_index_for
 from lakeindex.metadata.compaction import delta_commits_since
@@ -47,7 +49,6 @@ KEPT_IN_METADATA: Final = "metadata table"
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
 class IndexBuilt(TableResult):
     """An index that was built.
 
@@ -72,7 +73,6 @@ class IndexBuilt(TableResult):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
 class IndexDropped(TableResult):
     """An index that was removed.
 
@@ -89,7 +89,6 @@ class IndexDropped(TableResult):
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
 class IndexCompacted(TableResult):
     """An index whose deltas were folded into what was built.
 
@@ -104,7 +103,6 @@ class IndexCompacted(TableResult):
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
 class IndexStatus(TableResult):
     """The state of a stored index.
 
@@ -140,7 +138,6 @@ class IndexStatus(TableResult):
     kept_in: str = KEPT_BY_US
 
 
-@dataclass(frozen=True)
 class OpenedIndex(BoundTable):
     """A table with facts of one stored index of it, opened for one command.
 
@@ -414,8 +411,7 @@ _BETWEEN: Final = "\x00"
 _COLUMNS: Final = ["key", "partition", "file_id"]
 
 
-@dataclass(frozen=True, slots=True)
-class IndexFault:
+class IndexFault(Frozen):
     """One entry that is wrong.
 
     Attributes:
@@ -432,7 +428,6 @@ class IndexFault:
     entry: str | None
 
 
-@dataclass(frozen=True, slots=True)
 class IndexVerified(TableResult):
     """What the comparison found.
 
@@ -514,8 +509,7 @@ def verify_index(
 _KINDS: Final = ("missing", "wrong", "surplus", "doubled")
 
 
-@dataclass
-class _Counts:
+class _Counts(Struct):
     rows: int = 0
     entries: int = 0
     faults: dict[str, int] = field(default_factory=dict)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final
 
@@ -18,6 +17,7 @@ from lakeindex.errors import InvariantError, UsageError
 from lakeindex.files.file_system_view import all_base_files
 from lakeindex.files.footer_cache import FooterCache
 from lakeindex.files.footers import read_footer
+from lakeindex.frozen import Frozen
 from lakeindex.index.registry import built_index_for, index_for
 from lakeindex.operations.check import check_table
 from lakeindex.operations.cluster import cluster_table
@@ -58,7 +58,6 @@ class MaintenanceStep(StrEnum):
     CHECK = "check"
 
 
-@dataclass(frozen=True, slots=True)
 class StepSummary(TableResult):
     """What a step of maintenance did.
 
@@ -79,7 +78,6 @@ class StepSummary(TableResult):
         return any(self.counts.values())
 
 
-@dataclass(frozen=True, slots=True)
 class MaintenanceSummary(TableResult):
     """What maintenance of a table did, step by step."""
 
@@ -88,8 +86,7 @@ class MaintenanceSummary(TableResult):
     steps: tuple[StepSummary, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
+class _Work(Frozen):
     """What a step is given.
 
     Attributes:

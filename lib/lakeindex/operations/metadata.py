@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -20,6 +19,7 @@ from lakeindex.commit.services.metadata_service import build_metadata_table, com
 from lakeindex.errors import REPAIR_KEYS, MetadataTableError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot, snapshot
 from lakeindex.format.file_names import parse_base_file
+from lakeindex.frozen import Frozen
 from lakeindex.metadata import compaction
 from lakeindex.metadata.column_stats import FIELD as STATS
 from lakeindex.metadata.column_stats import holds_range, is_nan
@@ -67,8 +67,7 @@ _SURPLUS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataFault:
+class MetadataFault(Frozen):
     """Something that the metadata table says wrongly.
 
     Attributes:
@@ -212,7 +211,6 @@ def _again(partition: str) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
 class MetadataBuilt(TableResult):
     """A metadata table that was built.
 
@@ -233,7 +231,6 @@ class MetadataBuilt(TableResult):
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class MetadataDropped(TableResult):
     """What was taken away.
 
@@ -254,8 +251,7 @@ class MetadataDropped(TableResult):
         return " ".join(["lakeindex metadata build", self.uri, *words]) if words else None
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataPartitionStatus:
+class MetadataPartitionStatus(Frozen):
     """One partition of a metadata table.
 
     Attributes:
@@ -273,7 +269,6 @@ class MetadataPartitionStatus:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
 class MetadataStatus(TableResult):
     """The state of a metadata table.
 
@@ -385,7 +380,6 @@ def _status_of(view: MetadataView, name: str) -> MetadataPartitionStatus:
 _EXAMPLES: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
 class MetadataVerified(TableResult):
     """What the comparison found.
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -20,6 +19,7 @@ from lakeindex.conductor.open_for_write import open_and_retry, retry_on_conflict
 from lakeindex.errors import TableCorruptError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.key_columns import read_record_keys
+from lakeindex.frozen import Frozen
 from lakeindex.index.bucket_options import layout_of
 from lakeindex.index.registry import built_index_for
 from lakeindex.model import BaseFile, IndexSpec, IndexType
@@ -40,7 +40,6 @@ from lakeindex.table.table_columns import table_schema, virtual_keys
 from lakeindex.tasks.runner import Runner
 
 
-@dataclass(frozen=True, slots=True)
 class IndexMigrated(TableResult):
     """A table that has another index now.
 
@@ -81,8 +80,7 @@ _DROP: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Done:
+class _Done(Frozen):
     """What a migration did."""
 
     instant: str | None = None
@@ -92,8 +90,7 @@ class _Done:
     keys_checked: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Switch:
+class _Switch(Frozen):
     """A change of the index that leaves the files as they are."""
 
     table: Table

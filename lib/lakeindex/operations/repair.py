@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec.structs import replace
 
 from lakeindex.commit.recovery import maintaining
 from lakeindex.commit.services.metadata_service import build_metadata_table, drop_metadata_table
 from lakeindex.errors import InvariantError, MetadataTableError, OptionError, TableCorruptError
 from lakeindex.format.file_names import crc_path
+from lakeindex.frozen import Frozen
 from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.metadata_upkeep.switch import METADATA_FOLDERS
@@ -63,7 +64,6 @@ def no_keys(*, dry_run: bool) -> KeysRepaired:
     raise InvariantError("keys were not asked for", culprit=f"dry_run={dry_run}", hint="report this")
 
 
-@dataclass(frozen=True, slots=True)
 class RepairSummary(TableResult):
     """What a repair mended, or would mend. ``rows_before - rows_gone + rows_back - rows_doubled = rows_after``.
 
@@ -113,8 +113,7 @@ def kinds_named(names: Sequence[str] | None) -> tuple[MendKind, ...]:
         raise OptionError(f"nothing that is mended is called {odd!r}", culprit=odd, hint=hint) from None
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Frozen):
     """What is asked of a repair.
 
     Attributes:
@@ -167,8 +166,7 @@ def without_doubled(summary: RepairSummary, done: KeysRepaired) -> RepairSummary
     return replace(summary, rows_doubled=gone, rows_after=summary.rows_after - gone)
 
 
-@dataclass(frozen=True)
-class _Repair:
+class _Repair(Frozen):
     """One repair."""
 
     table: Table

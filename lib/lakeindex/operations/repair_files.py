@@ -9,12 +9,12 @@ What cannot be had again is counted and, where that index says which keys were t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from lakeindex.commit.guards import refuse_clustered
 from lakeindex.commit.write_queue import TurnScope
@@ -34,6 +34,7 @@ from lakeindex.files.footers import parse_shape
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry
 from lakeindex.format.file_names import write_token
 from lakeindex.format.instants import comparable
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import plain_strings
 from lakeindex.hashing.row_digest import sum_of
 from lakeindex.metadata_upkeep.index_entries import Place
@@ -65,8 +66,7 @@ REPAIR_KEY: Final = "lakeindex.repair"
 _SHOWN: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class LostWrite:
+class LostWrite(Frozen):
     """A commit whose rows in a file are lost.
 
     Attributes:
@@ -84,8 +84,7 @@ class LostWrite:
     deletes: int
 
 
-@dataclass(frozen=True, slots=True)
-class MendedFile:
+class MendedFile(Frozen):
     """A base file that is lost or damaged, and what its file group has instead. ``kept + back`` rows of ``rows``.
 
     Attributes:
@@ -112,8 +111,7 @@ class MendedFile:
     keys: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Damage:
+class Damage(Frozen):
     """What is known of a file that is to be mended.
 
     Attributes:
@@ -138,7 +136,7 @@ class Damage:
     is_global: bool
     said: pa.Array | None
     counted: int
-    commits: Commits = field(repr=False)
+    commits: Commits
 
     @property
     def place(self) -> Place:
@@ -208,8 +206,7 @@ def keys_left(uri: str, file: BaseFile) -> pa.Array:
     return plain_strings(rows.column(RECORD_KEY))
 
 
-@dataclass(frozen=True)
-class Salvage:
+class Salvage(Frozen):
     """The rows of a new slice.
 
     Attributes:
@@ -217,7 +214,7 @@ class Salvage:
         older: that slice.
     """
 
-    rows: pa.Table = field(repr=False)
+    rows: pa.Table
     kept: int
     older: BaseFile | None
 
@@ -278,8 +275,7 @@ def _readable(uri: str, file: BaseFile, schema: pa.Schema) -> tuple[pa.Table, bo
     return pa.concat_tables(parts), is_whole
 
 
-@dataclass(frozen=True)
-class _HeldTask:
+class _HeldTask(Frozen):
     """Which of some keys a file holds."""
 
     uri: str
@@ -370,8 +366,7 @@ def _lost_writes(damage: Damage, older: BaseFile | None) -> Iterable[LostWrite]:
                 yield LostWrite(instant.time, batch, stat.num_inserts, stat.num_update_writes, stat.num_deletes)
 
 
-@dataclass(frozen=True)
-class NewSlices:
+class NewSlices(Frozen):
     """Publishes new slices of file groups, in one commit."""
 
     uri: str

@@ -5,11 +5,13 @@ that it may go. A note in the table says that a repair is under way, and what is
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
+
+from msgspec.structs import replace
 
 from lakeindex.errors import ObjectNotFoundError, UsageError
 from lakeindex.format.instants import instant_time_of
+from lakeindex.frozen import Frozen
 from lakeindex.metadata.metadata_table import MetadataTable
 from lakeindex.pipeline import KEPT_ENDING
 from lakeindex.showing.json_result import TableResult
@@ -26,8 +28,7 @@ PLAN: Final = "repair.json"
 """What was going to be done, in the folder of what is kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Frozen):
     """What one repair keeps.
 
     Attributes:
@@ -35,7 +36,7 @@ class Kept:
         partitions: of the metadata table, to be there again at the end.
     """
 
-    table: Storage = field(repr=False)
+    table: Storage
     uri: str
     partitions: tuple[str, ...] = ()
 
@@ -115,7 +116,6 @@ def root_of(uri: str) -> str:
     return f"{uri.rstrip('/')}{KEPT_ENDING}"
 
 
-@dataclass(frozen=True, slots=True)
 class RepairDiscarded(TableResult):
     """What repairs had kept, and is kept no longer.
 

@@ -6,7 +6,6 @@ import tempfile
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar, Final
@@ -14,12 +13,15 @@ from typing import ClassVar, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
+from msgspec.structs import replace
 
 from lakeindex.commit.guards import accept_inserts
 from lakeindex.conductor.chosen_batch import Choice, run_chosen
 from lakeindex.conductor.dry_run import plan_batch
 from lakeindex.errors import OptionError
 from lakeindex.files.key_columns import StoredColumns
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import one_array
 from lakeindex.index.fate import Fate
 from lakeindex.model import BaseFile
@@ -55,8 +57,7 @@ class Keep(StrEnum):
     """That with the greatest ordering value; of equal ones the newest."""
 
 
-@dataclass(frozen=True, slots=True)
-class DoubledKey:
+class DoubledKey(Frozen):
     """A key that is stored more than once.
 
     Attributes:
@@ -70,8 +71,7 @@ class DoubledKey:
     removed: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _HashTask:
+class _HashTask(Frozen):
     """Leave the hashes of a file's keys on this machine."""
 
     uri: str
@@ -84,8 +84,7 @@ def _save_hashes(task: _HashTask) -> None:
     save_hashes(task.path, [hashes_of(read_keys(task.uri, task.file, task.virtual).drop_null())])
 
 
-@dataclass(frozen=True)
-class _ValuesTask:
+class _ValuesTask(Frozen):
     """Read what decides between copies: of these rows of a file, in their order.
 
     Attributes:
@@ -114,8 +113,7 @@ def _values(task: _ValuesTask) -> pa.Table:
     return pa.table(found, names=list(task.names))
 
 
-@dataclass
-class DoubledKeys:
+class DoubledKeys(Struct):
     """The batch of a repair: a row for each key that is stored more than once.
 
     Attributes:
@@ -127,9 +125,9 @@ class DoubledKeys:
 
     keep: Keep | None
     runner: Runner
-    kept: Keep = field(default=Keep.NEWEST, init=False)
-    scope: str = field(default="partition", init=False)
-    shown: tuple[DoubledKey, ...] = field(default=(), init=False)
+    kept: Keep = Keep.NEWEST
+    scope: str = "partition"
+    shown: tuple[DoubledKey, ...] = ()
 
     def choose(self, spec: RunSpec, bound: BoundTable) -> Choice:
         """As :class:`lakeindex.conductor.chosen_batch.Source`."""
@@ -245,7 +243,6 @@ class DoubledKeys:
         return pa.concat_arrays(keys).take(pa.array(np.argsort(np.concatenate(back), kind="stable")))
 
 
-@dataclass(frozen=True, slots=True)
 class KeysRepaired(JsonResult):
     """Keys that were stored more than once, and what became of them.
 

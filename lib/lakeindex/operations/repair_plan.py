@@ -7,12 +7,12 @@ of ours is there; a checksum fits. That something is not on the timeline proves 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Final
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from lakeindex.commit.guards import scheduled_for
 from lakeindex.commit.recovery import is_alive, is_clustering, is_dead_foreign, is_foreign
@@ -31,6 +31,7 @@ from lakeindex.format.partitions import (
     partition_depth,
     partition_metadata_path,
 )
+from lakeindex.frozen import Frozen
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.metadata.metadata_table import GROUP_PREFIXES, RECORD_INDEX
 from lakeindex.metadata.metadata_view import MetadataView
@@ -81,8 +82,7 @@ UNATTENDED: Final = frozenset(MendKind) - READ_ROWS - {MendKind.METADATA}
 """What changes no row and reads none: maintenance may do it by itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mend:
+class Mend(Frozen):
     """Something that is wrong, and what mends it.
 
     Attributes:
@@ -98,8 +98,7 @@ class Mend:
     mend: str
 
 
-@dataclass(frozen=True, slots=True)
-class Unmended:
+class Unmended(Frozen):
     """Something that is wrong and is not mended.
 
     Attributes:
@@ -117,8 +116,7 @@ class Unmended:
     cure: str
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Frozen):
     """What is to be mended, and what is not.
 
     Attributes:

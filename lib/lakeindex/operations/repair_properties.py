@@ -8,14 +8,17 @@ name, version and time zone are those of the metadata table, or are said; index 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar, Final
+
+from msgspec import field
+from msgspec.structs import replace
 
 from lakeindex.commit.services.metadata_service import committed_files
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError, TableNotFoundError, UsageError
 from lakeindex.format.instants import instant_time_to_ms
 from lakeindex.format.java_properties import format_properties, parse_properties, table_checksum
+from lakeindex.frozen import Frozen
 from lakeindex.lock.write_context import holding
 from lakeindex.metadata.indexed_columns import DEFINITIONS_PATH
 from lakeindex.metadata.metadata_table import GROUP_PREFIXES, METADATA_ROOT
@@ -68,8 +71,7 @@ class Source(StrEnum):
     REBUILT = "rebuilt"
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Frozen):
     """What is said of the table.
 
     Attributes:
@@ -87,7 +89,6 @@ class Given:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
 class PropertiesRepaired(TableResult):
     """The properties of a table that were lost, and are there again.
 
@@ -159,8 +160,7 @@ def repair_properties(
     return replace(done, kept=_put(storage, made, config or WriteConfig(), host or this_host()))
 
 
-@dataclass(frozen=True)
-class _Made:
+class _Made(Frozen):
     """Properties, and what they are made of."""
 
     source: Source
@@ -192,8 +192,7 @@ def _put(storage: Storage, made: _Made, config: WriteConfig, host: Host) -> str 
         return kept.uri if left else None
 
 
-@dataclass(frozen=True)
-class _Rebuilding:
+class _Rebuilding(Frozen):
     """Properties of what is written elsewhere, and of what is said."""
 
     storage: Storage

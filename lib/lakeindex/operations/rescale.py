@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from lakeindex.catalogs.syncing import sync_after
 from lakeindex.commit.guards import refuse_clustered

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from lakeindex.commit.guards import refuse_clustered
 from lakeindex.commit.write_queue import EVERYTHING
@@ -27,6 +27,7 @@ from lakeindex.errors import (
 )
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.file_names import write_token
+from lakeindex.frozen import Frozen
 from lakeindex.index.bucket import bucket_ids, file_id_of, groups_by_bucket
 from lakeindex.index.bucket_options import COUNT_OPTION, FIELDS_OPTION, RULES_OPTION, BucketLayout, exact_rule, spec_of
 from lakeindex.model import BaseFile
@@ -47,8 +48,7 @@ from lakeindex.write.base_file import RECORD_KEY
 _HUDI_OPTIONS: Final = (COUNT_OPTION, FIELDS_OPTION, RULES_OPTION)
 
 
-@dataclass(frozen=True, slots=True)
-class BucketPlacing:
+class BucketPlacing(Frozen):
     """Rows go to the bucket of their key, sorted by key there."""
 
     layout: BucketLayout
@@ -89,8 +89,7 @@ def _check_unique(keys: pa.ChunkedArray, file: BaseFile) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class RescaledPartition:
+class RescaledPartition(Frozen):
     """A partition that is rewritten.
 
     Attributes:
@@ -108,7 +107,6 @@ class RescaledPartition:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
 class RescaleSummary(TableResult):
     """What a rescaling did, or would do.
 

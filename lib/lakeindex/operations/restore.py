@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import ClassVar, Final
+
+from msgspec.structs import replace
 
 from lakeindex.commit.recovery import maintaining
 from lakeindex.commit.services.clean import finish_cleans
@@ -13,6 +14,7 @@ from lakeindex.commit.written_slices import read_commits, rows_of_files
 from lakeindex.errors import PendingInstantError, UsageError
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.format.instants import comparable, instant_time_of, iso_of_instant_time, previous_instant_time
+from lakeindex.frozen import Frozen
 from lakeindex.model import Instant
 from lakeindex.operations.rows.time_travel import history_range
 from lakeindex.operations.table_states import named_point
@@ -25,8 +27,7 @@ from lakeindex.timeline.verdicts import BATCH_KEY
 _USER: Final = "lakeindex"
 
 
-@dataclass(frozen=True, slots=True)
-class Savepoint:
+class Savepoint(Frozen):
     """A commit that is kept.
 
     Attributes:
@@ -44,7 +45,6 @@ class Savepoint:
     files: int
 
 
-@dataclass(frozen=True, slots=True)
 class SavepointSummary(TableResult):
     """What became of a savepoint.
 
@@ -61,7 +61,6 @@ class SavepointSummary(TableResult):
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class Savepoints(TableResult):
     """The savepoints of a table.
 
@@ -74,8 +73,7 @@ class Savepoints(TableResult):
     savepoints: tuple[Savepoint, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LostCommit:
+class LostCommit(Frozen):
     """A commit that a restore takes away.
 
     Attributes:
@@ -95,7 +93,6 @@ class LostCommit:
     deletes: int
 
 
-@dataclass(frozen=True, slots=True)
 class RestoreSummary(TableResult):
     """What a restore took away, or would take away. ``rows_before - rows_gone + rows_back = rows_after``.
 

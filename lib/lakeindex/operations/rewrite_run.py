@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from msgspec import field
 
 from lakeindex.bloom import marks
 from lakeindex.commit.run_records import run_folder
@@ -27,6 +27,7 @@ from lakeindex.commit.write_session import ExpectedFile, PublishGuards, WriteSes
 from lakeindex.errors import InvariantError, ObjectNotFoundError, first_line
 from lakeindex.files.footers import read_parquet_footer
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import one_array, plain_strings
 from lakeindex.hashing.row_digest import RowDigest, digest_rows, sum_of
 from lakeindex.model import ARRANGING_OPERATION, BaseFile
@@ -92,8 +93,7 @@ class Placing(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class RowsPiece:
+class RowsPiece(Frozen):
     """Rows of one old file that go to one place: where their Arrow stream is."""
 
     path: str
@@ -102,8 +102,7 @@ class RowsPiece:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class SplitTask:
+class SplitTask(Frozen):
     """Take one old base file apart.
 
     Attributes:
@@ -118,8 +117,7 @@ class SplitTask:
     target: str
 
 
-@dataclass(frozen=True, slots=True)
-class SplitFile:
+class SplitFile(Frozen):
     """An old base file that was taken apart.
 
     Attributes:
@@ -132,8 +130,7 @@ class SplitFile:
     digest: RowDigest
 
 
-@dataclass(frozen=True, slots=True)
-class CopiedFile:
+class CopiedFile(Frozen):
     """A whole old file, a part by itself, whose rows may stay in their order: its column chunks are copied where a file
     of the table's schema can take them.
     """
@@ -152,8 +149,7 @@ class CopiedFile:
 Source: TypeAlias = RowsPiece | BaseFile | CopiedFile
 
 
-@dataclass(frozen=True, slots=True)
-class BuildTask:
+class BuildTask(Frozen):
     """Write one new base file.
 
     Attributes:
@@ -179,8 +175,7 @@ class BuildTask:
         return _OPEN_COST + sum(one.length if isinstance(one, RowsPiece) else one.size_bytes for one in sources)
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltFile:
+class BuiltFile(Frozen):
     """A new base file, with its size, the digest of its rows as they are read back, that of its footer, and that of the
     rows that were read of whole old files.
     """
@@ -344,8 +339,7 @@ def _taken(column: pa.ChunkedArray, order: pa.Array, kind: pa.DataType) -> pa.Ch
     return pa.chunked_array([found] if found.type == kind else list(pieces), kind)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class Part(Frozen, eq=False):
     """Rows of a new file.
 
     Attributes:
@@ -357,8 +351,7 @@ class Part:
     order: pa.Array
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CopiedPart:
+class CopiedPart(Frozen, eq=False):
     """An old file whose column chunks are copied, and its keys."""
 
     file: BaseFile
@@ -483,8 +476,7 @@ def _record_of(path: str) -> str:
     return f"{path.removesuffix('.arrow')}.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Mover:
+class Mover(Frozen):
     """Moves rows of one table for one run.
 
     Attributes:

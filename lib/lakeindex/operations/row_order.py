@@ -10,7 +10,6 @@ Hilbert curve", AIP Conference Proceedings 707, 381 (2004), for the Hilbert curv
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, Final, TypeAlias
 
@@ -19,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import one_array
 from lakeindex.hashing.loops import compiled
 from lakeindex.model import BaseFile
@@ -33,8 +33,7 @@ _PREFIX_BYTES: Final = 8
 _NO_CURVE: Final = (Curve.LINEAR, Curve.NONE)
 
 
-@dataclass(frozen=True, slots=True)
-class Ranges:
+class Ranges(Frozen):
     """How the values of one column become numbers.
 
     Attributes:
@@ -61,8 +60,7 @@ class Ranges:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class RowOrder:
+class RowOrder(Frozen):
     """The order, and where it is cut.
 
     Attributes:
@@ -74,7 +72,7 @@ class RowOrder:
     columns: tuple[str, ...] = (RECORD_KEY,)
     curve: Curve = Curve.LINEAR
     ranges: tuple[Ranges, ...] = ()
-    cuts: tuple[tuple[object, ...], ...] = field(default=(), repr=False)
+    cuts: tuple[tuple[object, ...], ...] = ()
 
     @property
     def by_key(self) -> bool:

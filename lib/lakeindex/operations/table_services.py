@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from lakeindex.catalogs.syncing import sync_after
@@ -13,12 +12,12 @@ from lakeindex.commit.services.clean import Cleaned, clean_table, plan_clean
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import OptionError, PendingInstantError, UsageError
 from lakeindex.format.instants import parse_point_in_time
+from lakeindex.frozen import Frozen
 from lakeindex.options.types import WriteConfig
 from lakeindex.showing.json_result import TableResult
 from lakeindex.table.handle import Table
 
 
-@dataclass(frozen=True, slots=True)
 class CleanSummary(TableResult):
     """What a clean deleted, or would delete.
 
@@ -47,15 +46,13 @@ class CleanSummary(TableResult):
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivedInstant:
+class ArchivedInstant(Frozen):
     """An instant that left the timeline."""
 
     time: str
     action: str
 
 
-@dataclass(frozen=True, slots=True)
 class ArchiveSummary(TableResult):
     """What archiving took from the timeline, or would take.
 
@@ -181,7 +178,6 @@ def _at_least_one(keep: int) -> int:
     return keep
 
 
-@dataclass(frozen=True, slots=True)
 class RollbackSummary(TableResult):
     """A rollback that is done.
 

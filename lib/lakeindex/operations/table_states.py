@@ -7,12 +7,13 @@ elsewhere instants decide.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec.structs import replace
 
 from lakeindex.commit.written_slices import live_slices, missing_slices, read_commits
 from lakeindex.errors import UsageError
 from lakeindex.files.file_system_view import Snapshot, missing_then
 from lakeindex.format import instants
+from lakeindex.frozen import Frozen
 from lakeindex.model import Instant, InstantState
 from lakeindex.operations.consistent_read import read_consistently
 from lakeindex.operations.rows.time_travel import (
@@ -26,8 +27,7 @@ from lakeindex.table.handle import Table
 from lakeindex.timeline.timeline import Timeline
 
 
-@dataclass(frozen=True, slots=True)
-class CommitPoints:
+class CommitPoints(Frozen):
     """Where a commit is among the points in time that a feed counts by.
 
     Attributes:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from lakeindex.errors import UsageError
+from lakeindex.frozen import Frozen
 from lakeindex.options.option import Option, OptionArea, names_of, one_of, whole
 from lakeindex.options.types import WriteConfig
 
@@ -36,8 +36,7 @@ class Curve(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class ClusteringOptions:
+class ClusteringOptions(Frozen):
     """What a clustering was told; None: as for new base files.
 
     Attributes:

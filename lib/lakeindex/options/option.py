@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, TypeAlias, TypeVar
 
 from lakeindex.errors import OptionError
+from lakeindex.frozen import Frozen
 from lakeindex.model import INDEX_ALIASES, IndexType, KeyGeneratorType
 from lakeindex.options.types import MetadataTablePolicy, WriteConfig
 
@@ -20,8 +20,7 @@ Bound: TypeAlias = dict[str, str]
 """Options that are bound with an index: name -> text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Frozen):
     """One option: the name users write, the field it sets, how its text is read, and what is valid.
 
     Attributes:
@@ -47,8 +46,7 @@ class Option:
     default: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class OptionArea:
+class OptionArea(Frozen):
     """The options of an index kind.
 
     Attributes:

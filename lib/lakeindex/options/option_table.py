@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Iterator
-from dataclasses import fields, replace
 from importlib.util import find_spec
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from lakeindex.errors import OptionError
+from lakeindex.frozen import Frozen
 from lakeindex.model import INDEX_ALIASES, IndexType, KeyGeneratorType, MergeMode
 from lakeindex.options.clustering_options import AREA as CLUSTERING_AREA
 from lakeindex.options.option import (
@@ -410,8 +412,8 @@ def _kind_areas() -> Iterator[tuple[OptionArea, tuple[IndexType, ...]]]:
             yield area, tuple(kind for kind in IndexType if kind.module == module)
 
 
-def _default(config: type, option: Option) -> Any:
-    found = {one.name: one.default for one in fields(config)}
+def _default(config: type[Frozen], option: Option) -> Any:
+    found = dict(zip(reversed(config.__struct_fields__), reversed(config.__struct_defaults__), strict=False))
     return option.bound_default or found.get(option.field)
 
 

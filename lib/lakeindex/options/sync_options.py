@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from lakeindex.frozen import Frozen
 from lakeindex.model import SYNC_OPTION
 from lakeindex.options.option import FLAG, Option, OptionArea, flag, names_of, some_text
 
@@ -33,8 +33,7 @@ class PartitionExtractor(StrEnum):
     NONE = "NonPartitionedExtractor"
 
 
-@dataclass(frozen=True, slots=True)
-class SyncOptions:
+class SyncOptions(Frozen):
     """What a sync was told; None: what the table says.
 
     Attributes:

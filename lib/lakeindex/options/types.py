@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, Self, TypeVar
 
+from msgspec import field
+from msgspec.structs import replace
+
+from lakeindex.frozen import Frozen
 from lakeindex.model import IndexType, KeyGeneratorType, MergeMode
 
 _Area = TypeVar("_Area")
@@ -56,8 +59,7 @@ class InputFormat(StrEnum):
     JSON = "json"
 
 
-@dataclass(frozen=True, slots=True)
-class CsvFormat:
+class CsvFormat(Frozen):
     """How CSV files are written.
 
     Attributes:
@@ -133,8 +135,7 @@ class Codec(StrEnum):
     UNCOMPRESSED = "uncompressed"
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(Frozen):
     """What a write and the making of a table have in common.
 
     Attributes:
@@ -196,7 +197,6 @@ class BulkSort(StrEnum):
     PARTITION_SORT = "PARTITION_SORT"
 
 
-@dataclass(frozen=True, slots=True)
 class WriteConfig(Config):
     """Everything a write may be told, typed. ``None`` means: from the table, or worked out from the data."""
 
@@ -253,7 +253,6 @@ class WriteConfig(Config):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class CreateConfig(Config):
     """Everything the making of a table may be told, typed. ``None`` means: worked out from the other choices."""
 

@@ -16,12 +16,12 @@ zigzag varints; texts have a varint length in front. Of parquet.thrift's field n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from lakeindex.frozen import Frozen
 from lakeindex.parquet.thrift_walk import (
     DATA,
     DATA_AT,
@@ -62,8 +62,7 @@ Numbers = npt.NDArray[np.int64]
 _NOWHERE: Final = np.int64(-1)
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnChunk:
+class ColumnChunk(Frozen):
     """One row group's part of a column.
 
     Attributes:
@@ -117,8 +116,7 @@ class ChunkText(NamedTuple):
     has_more: bool
 
 
-@dataclass(frozen=True, slots=True)
-class FooterText:
+class FooterText(Frozen):
     """Where things stand in the thrift bytes of a footer.
 
     Attributes:

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakeindex.frozen import Frozen
 from lakeindex.parquet.thrift_walk import CUT_SHORT, PAGE_NUMBERS, page_header
 
 _MOST_HEADER_BYTES: Final = 16 * 1024 * 1024
@@ -31,8 +31,7 @@ class DamagedPagesError(OSError):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class WalkedChunk:
+class WalkedChunk(Frozen):
     """What the pages of a column chunk are.
 
     Attributes:

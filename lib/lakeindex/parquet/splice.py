@@ -17,12 +17,12 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 import pyarrow.parquet as pq
 
 from lakeindex.errors import InvariantError
+from lakeindex.frozen import Frozen
 from lakeindex.parquet import stamps
 from lakeindex.parquet.footer_text import ChunkText, FooterText, footer_text
 from lakeindex.parquet.pages import ChunkWalk, DamagedPagesError
@@ -42,8 +42,7 @@ class Content(Protocol):
     def __getitem__(self, span: slice, /) -> bytes | memoryview: ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ParquetParts:
+class ParquetParts(Frozen, eq=False):
     """A Parquet file whose column chunks can be copied.
 
     Attributes:
@@ -160,8 +159,7 @@ class ChunkOf(NamedTuple):
         return self.source.text.chunks[self.row_group][self.column]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupOf:
+class GroupOf(Frozen):
     """A row group of the new file: rows, and a chunk a leaf column, in the schema's order."""
 
     rows: int

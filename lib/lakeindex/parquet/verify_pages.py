@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow.parquet as pq
 
+from lakeindex.frozen import Frozen
 from lakeindex.parquet import stamps
 from lakeindex.parquet.footer_text import ChunkText, footer_text
 from lakeindex.parquet.pages import ChunkWalk, DamagedPagesError
@@ -17,8 +17,7 @@ _MAGIC: Final = b"PAR1"
 _PIECE_BYTES: Final = 8 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class VerifiedPages:
+class VerifiedPages(Frozen):
     """What a walk over a file found.
 
     Attributes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate
 from operator import and_, or_
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.errors import UsageError, clipped
+from lakeindex.frozen import Frozen
 from lakeindex.predicates.nodes import (
     And,
     Arithmetic,
@@ -49,8 +49,7 @@ _FUNCTIONS: Final = {"lower": pc.utf8_lower, "upper": pc.utf8_upper, "length": p
 _GREATER: Final = (Comparison.GREATER, Comparison.GREATER_EQUAL)
 
 
-@dataclass(frozen=True)
-class Assigned:
+class Assigned(Frozen):
     """A value as Arrow computes it, and its type; ``reads``: all top-level columns that it is computed from, where that
     is known.
     """

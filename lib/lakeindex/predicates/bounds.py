@@ -8,11 +8,11 @@ statistics, a type without an order, NaN among floats) leaves every answer open.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import pyarrow as pa
 
+from lakeindex.frozen import Frozen
 from lakeindex.predicates.nodes import (
     And,
     Call,
@@ -42,8 +42,7 @@ Answers: TypeAlias = frozenset[Answer]
 _ANY: Final[Answers] = frozenset({True, False, None})
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Frozen):
     """What is known of a column in some rows.
 
     Attributes:

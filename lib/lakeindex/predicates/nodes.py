@@ -5,11 +5,12 @@ Logic is SQL's, of three values: a comparison with null is null, and a row is ch
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import pyarrow as pa
+
+from lakeindex.frozen import ComparedInPart, Frozen
 
 Path: TypeAlias = tuple[str, ...]
 """Names that lead to a column: ``("address", "city")`` is the field ``city`` of the struct ``address``."""
@@ -41,8 +42,7 @@ _FLIPPED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Frozen):
     """A column of the table, or a field of a struct."""
 
     path: Path
@@ -53,8 +53,7 @@ class Column:
         return ".".join(self.path)
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Frozen):
     """One of the functions ``lower``, ``upper`` and ``length`` of a column."""
 
     function: str
@@ -62,8 +61,7 @@ class Call:
     type: pa.DataType
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(Frozen):
     """A number that is computed with: ``text`` as it is written, ``scalar`` as Arrow computes with it."""
 
     text: str
@@ -71,8 +69,7 @@ class Number:
     type: pa.DataType
 
 
-@dataclass(frozen=True, slots=True)
-class Arithmetic:
+class Arithmetic(Frozen):
     """A sum, difference, product or quotient (``+ - * /``) of numbers; null where one side is."""
 
     operator: str
@@ -84,8 +81,7 @@ class Arithmetic:
 Operand: TypeAlias = Column | Call | Number | Arithmetic
 
 
-@dataclass(frozen=True, slots=True)
-class Compare:
+class Compare(Frozen):
     """A column and a value; ``scalar`` is the value as Arrow computes with it."""
 
     operand: Operand
@@ -94,8 +90,7 @@ class Compare:
     scalar: pa.Scalar
 
 
-@dataclass(frozen=True, slots=True)
-class CompareColumns:
+class CompareColumns(Frozen):
     """Two columns, or what is computed of them, of comparable types."""
 
     left: Operand
@@ -103,16 +98,14 @@ class CompareColumns:
     right: Operand
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(Frozen):
     """A comparison that has one answer for all values of its column's type; null where the column is."""
 
     operand: Operand
     answer: bool
 
 
-@dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOf(ComparedInPart):
     """Whether a column's value is one of a list.
 
     Attributes:
@@ -121,9 +114,10 @@ class OneOf:
         has_null: the list holds a null: what is not in it is null.
     """
 
+    aside: ClassVar = frozenset({"scalars"})
     operand: Operand
     values: tuple[Value, ...]
-    scalars: pa.Array = field(compare=False)
+    scalars: pa.Array
     has_null: bool = False
 
 
@@ -137,8 +131,7 @@ class TextTest(StrEnum):
     CONTAINS = "contains"
 
 
-@dataclass(frozen=True, slots=True)
-class Matches:
+class Matches(Frozen):
     """A test of a text.
 
     Attributes:
@@ -152,44 +145,38 @@ class Matches:
     prefix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class IsNull:
+class IsNull(Frozen):
     """``IS NULL``; never null itself."""
 
     operand: Operand
 
 
-@dataclass(frozen=True, slots=True)
-class Is:
+class Is(Frozen):
     """``IS TRUE`` or ``IS FALSE`` of a condition; never null itself."""
 
     part: Node
     answer: bool
 
 
-@dataclass(frozen=True, slots=True)
-class And:
+class And(Frozen):
     """All of them."""
 
     parts: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Or:
+class Or(Frozen):
     """One of them."""
 
     parts: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+class Not(Frozen):
     """The opposite; null stays null."""
 
     part: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(Frozen):
     """The same for every row; None is null."""
 
     answer: bool | None

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, reduce
 from operator import and_
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +17,7 @@ import pyarrow.dataset as ds
 from pyarrow import acero
 
 from lakeindex.errors import UsageError, first_line
+from lakeindex.frozen import ComparedInPart
 from lakeindex.predicates.arrow_expressions import expression_of, text_of
 from lakeindex.predicates.bounds import Bounds, Facts, answers, may_be_true
 from lakeindex.predicates.nodes import And, Column, Compare, Comparison, Node, OneOf, Or, Path, Value, columns_of
@@ -33,8 +33,7 @@ _INDEX: Final = re.compile(r"FieldPath\(")
 _FORMAT: Final = ds.ParquetFileFormat()
 
 
-@dataclass(frozen=True)
-class Predicate:
+class Predicate(ComparedInPart, dict=True):
     """A condition on the rows of a table. Rows for which it is false or null are not chosen.
 
     Attributes:
@@ -44,11 +43,12 @@ class Predicate:
         node: its parts; None of a pyarrow expression, which cannot be looked into.
     """
 
+    aside: ClassVar = frozenset({"expression"})
     text: str
-    expression: pc.Expression = field(compare=False)
+    expression: pc.Expression
     columns: tuple[str, ...]
     node: Node | None
-    schema: pa.Schema = field(repr=False)
+    schema: pa.Schema
 
     @cached_property
     def paths(self) -> tuple[Path, ...]:

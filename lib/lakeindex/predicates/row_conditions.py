@@ -7,7 +7,6 @@ a row of another partition moves.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -16,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeindex.errors import UsageError
+from lakeindex.frozen import Frozen
 from lakeindex.time_spent import loading
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ Columns: TypeAlias = Mapping[str, pa.Array]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class RowConditions:
+class RowConditions(Frozen):
     """The conditions of an upsert; None: not given.
 
     Attributes:

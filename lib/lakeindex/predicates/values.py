@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from decimal import Context, Decimal, InvalidOperation
 from enum import Enum
@@ -22,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.errors import UsageError
+from lakeindex.frozen import Frozen
 from lakeindex.predicates.nodes import Arithmetic, Comparison, Number, Value
 
 _EPOCH: Final = date(1970, 1, 1).toordinal()
@@ -50,8 +50,7 @@ class Family(Enum):
     OTHER = "nothing"
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(Frozen):
     """A value as the text of a condition has it.
 
     Attributes:
@@ -80,8 +79,7 @@ def family_of(kind: pa.DataType) -> Family:
     return Family.CLOCK if types.is_time(kind) else Family.OTHER
 
 
-@dataclass(frozen=True, slots=True)
-class Settling:
+class Settling(Frozen):
     """A comparison in the values of a column's type.
 
     Attributes:

@@ -5,10 +5,10 @@ their texts are as large on a phone as beside them, and no number lies on a line
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
+from lakeindex.frozen import Frozen
 from lakeindex.report.contents import STEPS_OF_FATES, FunnelStep, PastRun, RangeMap, RunReport, SizeBin
 from lakeindex.run.summary import OUTSIDE, STARTUP, WAITING, RunSummary
 from lakeindex.showing.text import human_bytes, human_count
@@ -20,8 +20,7 @@ _BESIDE: Final = {STARTUP: "grey", WAITING: "red", OUTSIDE: "brown"}
 _SET_ASIDE: Final = ("combined", "quarantined")
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Frozen):
     """A piece of a bar: percent of the chart's width, its colour, and what it is."""
 
     width: float
@@ -29,8 +28,7 @@ class Part:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Frozen):
     """A line of a chart: its name, its pieces, and what stands beside them."""
 
     name: str
@@ -38,16 +36,14 @@ class Bar:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(Frozen):
     """Bars, and the colours that need a word."""
 
     bars: tuple[Bar, ...]
     legend: tuple[Part, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RangeGroup:
+class RangeGroup(Frozen):
     """The files of a partition: for each where its range begins and how wide it is, in percent, and its name."""
 
     partition: str

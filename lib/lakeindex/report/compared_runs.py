@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from lakeindex.frozen import Frozen
 from lakeindex.report.contents import RunReport
 from lakeindex.report.make_report import pairs_kept
 from lakeindex.run.summary import StageSummary
 from lakeindex.showing.json_result import SCHEMA_VERSION, JsonResult
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(Frozen):
     """One figure of both runs.
 
     Attributes:
@@ -30,7 +29,6 @@ class Compared:
     ratio: float | None
 
 
-@dataclass(frozen=True, slots=True)
 class Comparison(JsonResult):
     """Two runs, and all their figures."""
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
+from msgspec import field
+
+from lakeindex.frozen import Frozen
 from lakeindex.model import Change, Operation
 from lakeindex.run.summary import RunSummary
 from lakeindex.showing.json_result import SCHEMA_VERSION, JsonResult, TableResult
@@ -23,8 +25,7 @@ STEPS_OF_FATES: Final = {
 """Steps of a funnel that say what became of rows, and the fields of the run's summary that count them."""
 
 
-@dataclass(frozen=True, slots=True)
-class FunnelStep:
+class FunnelStep(Frozen):
     """How much is left after a step.
 
     Attributes:
@@ -38,8 +39,7 @@ class FunnelStep:
     unit: str
 
 
-@dataclass(frozen=True, slots=True)
-class FalsePositives:
+class FalsePositives(Frozen):
     """Pairs that the filters let through although the key is not in the file.
 
     Attributes:
@@ -53,8 +53,7 @@ class FalsePositives:
     observed: int
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataUse:
+class MetadataUse(Frozen):
     """What the look-up took from Hudi's metadata table instead of listing folders and reading footers.
 
     Attributes:
@@ -86,8 +85,7 @@ class MetadataUse:
         return f"{said} (at least {self.requests_saved:,} requests saved)"
 
 
-@dataclass(frozen=True, slots=True)
-class RangeLine:
+class RangeLine(Frozen):
     """The key range of a file on a scale of 0 to 1 over the ends of all ranges, in key order."""
 
     partition: str
@@ -96,8 +94,7 @@ class RangeLine:
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class RangeMap:
+class RangeMap(Frozen):
     """How the files' key ranges overlap.
 
     Attributes:
@@ -113,8 +110,7 @@ class RangeMap:
     lines: tuple[RangeLine, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SizeBin:
+class SizeBin(Frozen):
     """Files of a size: ``below_bytes`` and not in the bin before; None: larger than all."""
 
     below_bytes: int | None
@@ -122,8 +118,7 @@ class SizeBin:
     written: int
 
 
-@dataclass(frozen=True, slots=True)
-class FileLine:
+class FileLine(Frozen):
     """A file that was written, and why it took what it took."""
 
     path: str
@@ -134,8 +129,7 @@ class FileLine:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class PastRun:
+class PastRun(Frozen):
     """An earlier run into the same table."""
 
     run_id: str
@@ -150,7 +144,6 @@ class PastRun:
     waiting_seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
 class RunReport(JsonResult):
     """One run.
 
@@ -219,8 +212,7 @@ SMALL_FILE_BYTES: Final = 8 * 2**20
 """A base file below this size is called small: each one adds to the cost of a look-up."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommitLine:
+class CommitLine(Frozen):
     """A commit, the table after it, and what its run took.
 
     Attributes:
@@ -269,7 +261,6 @@ class CommitLine:
     waiting_seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class TableReport(TableResult):
     """A table over its runs.
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError, UsageError, noted
 from lakeindex.format.file_names import METADATA_FOLDER
+from lakeindex.frozen import Frozen
 from lakeindex.options.types import ReportFormat
 from lakeindex.pipeline import SUMMARY_FILE, Stage, default_checkpoints
 from lakeindex.report.contents import (
@@ -55,8 +56,7 @@ _MOSTLY: Final = 0.5
 _WAITED_SHARE: Final = 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Frozen):
     """Something that stands out, as full sentences."""
 
     what: str

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import posixpath
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError
+from lakeindex.frozen import Frozen
 from lakeindex.pipeline import SUMMARY_FILE
 from lakeindex.report.make_report import find_report
 from lakeindex.report.page import render_page, template
@@ -25,16 +25,14 @@ _NEVER_BEGAN: Final = "The run failed before it began"
 _SHOWN_ROWS: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Frozen):
     """Where to read on: a name and a URL."""
 
     name: str
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class Failures:
+class Failures(Frozen):
     """What is known of the tasks of a run that failed.
 
     Attributes:
@@ -105,8 +103,7 @@ def no_history(uri: str, error: LakeIndexError) -> str:
     return template("tables.html.jinja").render(title=uri, tables=(), error=error)
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
+class _Rows(Frozen):
     """Rows that are shown, where they are from, how many more there are."""
 
     columns: tuple[str, ...] = ()
@@ -118,8 +115,7 @@ class _Rows:
 _NO_ROWS: Final = _Rows()
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Frozen):
     """What there is of a run that left no report."""
 
     errors: tuple[Mapping[str, Any], ...] = ()

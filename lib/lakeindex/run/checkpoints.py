@@ -13,14 +13,15 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import mmh3
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import field
 
 from lakeindex.errors import InputError, LakeIndexError, ObjectNotFoundError, WriteConflictError
+from lakeindex.frozen import Frozen
 from lakeindex.pipeline import Stage
 from lakeindex.run.summary import StageSummary, stage_summary
 from lakeindex.showing.json_values import json_of
@@ -99,8 +100,7 @@ def table_of(rows: Sequence[Sequence[Any]], columns: Mapping[str, str]) -> pa.Ta
     return pa.table([pa.array(c, f.type) for c, f in zip(cells, schema, strict=True)], schema=schema)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Frozen):
     """One checkpoint file; ``path`` is relative to the checkpoints' root."""
 
     path: str
@@ -109,8 +109,7 @@ class Part:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Frozen):
     """What a finished stage left behind.
 
     Attributes:
@@ -292,16 +291,14 @@ class OutOfDateError(Exception):
         self.conflict = conflict
 
 
-@dataclass(frozen=True, slots=True)
-class StageRun:
+class StageRun(Frozen):
     """A stage's manifest, and its line in the summary."""
 
     manifest: Manifest
     summary: StageSummary
 
 
-@dataclass(frozen=True, slots=True)
-class LookedUp:
+class LookedUp(Frozen):
     """The batch and where its keys are, as of one snapshot."""
 
     staged: Manifest

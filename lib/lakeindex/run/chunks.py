@@ -14,14 +14,15 @@ import threading
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec.structs import replace
 
 from lakeindex.errors import ObjectNotFoundError
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import one_array
 from lakeindex.pipeline import CHUNKS, STAGED_KEY
 from lakeindex.run.checkpoints import Manifest, Part, RunFolder, arrow_schema, digest_of
@@ -34,8 +35,7 @@ _MARK: Final = b"lakeindex.columns.of.input"
 """Key of a staged file's metadata: JSON, where the columns are that it has not got."""
 
 
-@dataclass(frozen=True, slots=True)
-class InputColumns:
+class InputColumns(Frozen):
     """Columns of a Parquet file of the batch, as they were when it was keyed.
 
     Attributes:
@@ -83,8 +83,7 @@ _STORED_AS = b"lakeindex.stored.as"
 """Key of a staged file's metadata: JSON, each column of the rows and the one that it is stored as."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ParquetBytes:
+class _ParquetBytes(Frozen):
     """A file's bytes and its parsed footer, which has an entry of every column of every chunk."""
 
     raw: memoryview
@@ -141,8 +140,7 @@ def are_handed_over() -> bool:
     return _handed_over.get() is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Frozen):
     """One chunk of the batch; ``partition`` is empty under a global index, where a chunk spans partitions.
     ``deletes``: of its rows.
     """
@@ -297,8 +295,7 @@ def chunk_keys(folder: RunFolder, chunk: Chunk) -> pa.Array:
     return one_array(chunk_columns(folder, chunk, [STAGED_KEY]).column(0))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StagedRows:
+class StagedRows(Frozen, eq=False):
     """Rows of the batch by chunk and row number, read where they are sliced.
 
     Attributes:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from lakeindex.commit.ledger import counts
 from lakeindex.errors import FencedError, InputError, UsageError, clipped
 from lakeindex.format.instants import comparable
+from lakeindex.frozen import Frozen
 from lakeindex.showing.json_values import from_known, json_of
 from lakeindex.storage.paths import names_of
 from lakeindex.storage.port import Storage
@@ -30,8 +30,7 @@ _Mark = tuple[str, str, str]
 """Instant, point and path of what was applied."""
 
 
-@dataclass(frozen=True, slots=True)
-class Feed:
+class Feed(Frozen):
     """Which changes a feed has.
 
     Attributes:
@@ -91,8 +90,7 @@ class Feed:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(Frozen):
     """How far a source is applied, and by which commit; empty if there was nothing to commit yet."""
 
     instant: str

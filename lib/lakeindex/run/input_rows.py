@@ -11,7 +11,6 @@ import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -21,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.errors import InputError, ObjectNotFoundError, first_line
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import one_array, without_dictionary
 from lakeindex.showing.json_values import json_of
 from lakeindex.storage.storage_file import StorageFile
@@ -85,8 +85,7 @@ def hash_content(root: str, path: str, size_bytes: int) -> str:
     return str(hasher.digest().hex())
 
 
-@dataclass(frozen=True, slots=True)
-class KeyedFile:
+class KeyedFile(Frozen):
     """A Parquet file of the batch as it was when it was keyed; ``digest`` is :func:`hash_content` of it, ``constants``
     are columns that it does not hold.
     """
@@ -134,8 +133,7 @@ def _footer(file: KeyedFile) -> pq.FileMetaData:
     return plain if plain.schema.to_arrow_schema().equals(wanted) else footer
 
 
-@dataclass(frozen=True, slots=True)
-class RowGroup:
+class RowGroup(Frozen):
     """Rows of the batch: a row group of one of its files (by number), and the address of its first row."""
 
     file: int
@@ -144,8 +142,7 @@ class RowGroup:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class InputRows:
+class InputRows(Frozen):
     """The rows of a batch, where they are.
 
     Attributes:
@@ -208,8 +205,7 @@ def input_rows(text: bytes) -> InputRows:
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Column:
+class Column(Frozen, eq=False):
     """A column of some rows, ordered by address, as it was read: texts may stand in dictionaries."""
 
     field: pa.Field

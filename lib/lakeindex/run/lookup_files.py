@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lakeindex.frozen import Frozen
 from lakeindex.model import BaseFile
 from lakeindex.pipeline import FILES
 from lakeindex.run.checkpoints import Part, RunFolder, arrow_schema
@@ -20,8 +20,7 @@ NO_FOOTER = ""
 """The footer was not asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class LookupFile:
+class LookupFile(Frozen):
     """A live base file in the scope of the look-up; the row of the ``files`` checkpoint.
 
     Attributes:

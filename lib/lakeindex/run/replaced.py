@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from lakeindex.errors import UsageError
 from lakeindex.files.file_system_view import Snapshot
+from lakeindex.frozen import Frozen
 from lakeindex.model import BaseFile, Operation
 from lakeindex.run.checkpoints import Manifest
 
@@ -17,8 +17,7 @@ WITH_PARTITIONS: Final = (Operation.INSERT_OVERWRITE, Operation.BULK_INSERT)
 """Operations that have to know them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Replaced:
+class Replaced(Frozen):
     """What is replaced.
 
     Attributes:

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from lakeindex.errors import ObjectNotFoundError, OptionError, UsageError, noted
+from lakeindex.frozen import Frozen
 from lakeindex.pipeline import SUMMARY_FILE, Stage
 from lakeindex.run.spec import CHOSEN_FOLDER, RunSpec
 from lakeindex.storage import in_parallel, remove_empty_folders
@@ -41,8 +41,7 @@ _PARTS: Final = frozenset({*(str(stage) for stage in Stage), "input", "index", C
 """Folders that a run's folder has in it."""
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class Finished:
+class Finished(Frozen, order=True):
     """A finished run, as the roster has it: ``ended`` in milliseconds since the epoch."""
 
     ended: int
@@ -202,8 +201,7 @@ _DAY_MS: Final = 86_400_000
 _MOST_NAMED: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Swept:
+class Swept(Frozen):
     """What became of the folders below a root; ``left`` are no runs of the table, as far as can be told."""
 
     dropped: int = 0

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import pyarrow as pa
+from msgspec import field
 
 from lakeindex.errors import InputError, OptionError
 from lakeindex.files.file_system_view import Snapshot
+from lakeindex.frozen import ComparedInPart, Frozen
 from lakeindex.hashing.arrow import one_array
 from lakeindex.model import Change, IndexSpec, IndexType, MergeMode, Operation
 from lakeindex.options.option import CONDITION_OPTIONS
@@ -36,8 +37,7 @@ CHOSEN_FOLDER: Final = "chosen"
 """Where in a run's folder the chosen rows are."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenRows:
+class ChosenRows(ComparedInPart):
     """Which rows are changed, and how.
 
     Attributes:
@@ -45,8 +45,9 @@ class ChosenRows:
         values: of an update, names of columns and what digests of their new values are made of; in the order given.
     """
 
+    aside: ClassVar = frozenset({"where"})
     change: Change
-    where: Condition = field(compare=False)
+    where: Condition
     text: str
     values: tuple[tuple[str, str], ...] = ()
 
@@ -71,8 +72,7 @@ _parsed = functools.lru_cache(maxsize=64)(parse_options)
 """Each task of a run asks for the options several times."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunSpec:
+class RunSpec(Frozen):
     """One run, as the caller asked for it. Holds no credentials; travels to every task.
 
     Attributes:
@@ -104,7 +104,7 @@ class RunSpec:
     chosen: ChosenRows | None = None
     merge: MergeFunction | None = None
     feed: Feed | None = None
-    constants: Mapping[str, Constants] = field(default_factory=dict, hash=False)
+    constants: Mapping[str, Constants] = field(default_factory=dict)
 
     @property
     def merge_function(self) -> MergeFunction | None:
@@ -139,8 +139,7 @@ class RunSpec:
         return self.operation.only_inserts or self.change is Change.REPLACE
 
 
-@dataclass(frozen=True, slots=True)
-class TableFacts:
+class TableFacts(Frozen):
     """What tasks need to know about the table; frozen at the start of a stage.
 
     Attributes:
@@ -216,8 +215,7 @@ class TableFacts:
         return self.ordering_fields if self.merge_mode is MergeMode.EVENT_TIME_ORDERING else ()
 
 
-@dataclass(frozen=True, slots=True)
-class BoundTable:
+class BoundTable(Frozen):
     """A table that is bound, on one snapshot: what a run, or a service that writes rows anew, works on."""
 
     table: Table

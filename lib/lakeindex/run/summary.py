@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
+from msgspec import field
+from msgspec.structs import replace
+
 from lakeindex.errors import InvariantError
+from lakeindex.frozen import Frozen
 from lakeindex.showing.json_result import SCHEMA_VERSION, JsonResult
 from lakeindex.showing.json_values import from_known
 from lakeindex.tasks.meter import StageCost
@@ -24,8 +27,7 @@ OUTSIDE: Final = "between the stages"
 """What the seconds of a run are that are no stage's work."""
 
 
-@dataclass(frozen=True, slots=True)
-class StageSummary:
+class StageSummary(Frozen):
     """One stage.
 
     Attributes:
@@ -70,8 +72,7 @@ class StageSummary:
     other_seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Frozen):
     """The cost model's estimate of the look-up (stages 2 to 4) of a run, beside the measured values.
 
     Attributes:
@@ -87,8 +88,7 @@ class Estimate:
     actual_bytes_read: int
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedChange:
+class PlannedChange(Frozen):
     """A base file that a dry run says would be written.
 
     Attributes:
@@ -108,7 +108,6 @@ class PlannedChange:
     inserts: int
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class RunSummary(JsonResult):
     """What one write did; counts are rows unless they say files or bytes.
 
@@ -293,6 +292,6 @@ def stage_summary(
     """A stage's line from the costs and counters that its manifest holds."""
     counts: dict[str, Any] = {one: int(counters.get(one, 0)) for one in _COUNTS}
     shown = {one: count for one, count in counters.items() if one not in _COUNTS}
-    known: dict[str, Any] = {one: cost for one, cost in costs.items() if one in StageSummary.__dataclass_fields__}
+    known: dict[str, Any] = {one: cost for one, cost in costs.items() if one in StageSummary.__struct_fields__}
     known["seconds"] = round(costs["seconds"], 4)
     return StageSummary(name, **counts, **known, reused=reused, counters=shown)

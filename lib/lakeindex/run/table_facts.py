@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from lakeindex.errors import OptionError
 from lakeindex.files.file_system_view import Snapshot

@@ -17,12 +17,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property, partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from lakeindex.errors import InputError, LakeIndexError, UsageError
 from lakeindex.index.locations.state_engine import StateSettings

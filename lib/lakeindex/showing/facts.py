@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
 from lakeindex.showing.notebook import Screen
@@ -46,7 +45,7 @@ def _text(value: object) -> str:
 
 def show_fields(console: Screen, result: Any) -> None:
     """What a result holds, field by field."""
-    facts = {one.name.replace("_", " "): getattr(result, one.name) for one in fields(result)}
+    facts = {name.replace("_", " "): getattr(result, name) for name in result.__struct_fields__}
     console.print(facts_of(facts.pop("table", None) or type(result).__name__, facts))
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from lakeindex.frozen import Frozen
 from lakeindex.showing.json_values import json_of
 from lakeindex.showing.notebook import Shown
 
@@ -13,10 +13,9 @@ SCHEMA_VERSION: Final = 1
 """Raised when a field of the JSON is removed or changes its meaning; new fields do not raise it."""
 
 
-class JsonResult(Shown):
-    """A frozen dataclass that can be printed as one JSON object, or for a person."""
+class JsonResult(Shown, Frozen):
+    """A frozen value that can be printed as one JSON object, or for a person."""
 
-    __slots__ = ()
     shown_by: ClassVar[str] = "facts:show_fields"
 
     def as_dict(self) -> dict[str, Any]:
@@ -30,7 +29,6 @@ class JsonResult(Shown):
         return json.dumps(found if "schema_version" in found else {"schema_version": SCHEMA_VERSION, **found})
 
 
-@dataclass(frozen=True, slots=True)
 class TableResult(JsonResult):
     """A result of one table.
 

@@ -5,25 +5,19 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Mapping
-from dataclasses import fields
 from datetime import date, datetime, time
-from functools import cache
 from typing import Any, Final, TypeVar
 
 _T = TypeVar("_T")
 _LEAVES: Final = frozenset({str, int, float, bool, type(None)})
 
 
-@cache
-def _names(kind: Any) -> tuple[str, ...]:
-    return tuple(one.name for one in fields(kind))
-
-
 def json_of(value: Any) -> Any:
-    """As ``dataclasses.asdict``, but what is not a container is not copied, which takes more than twice as long.
+    """A value as plain dicts and lists; what is not a container is not copied.
 
     Args:
-        value: a dataclass. Its fields, and what is in their lists, tuples and dicts, are taken likewise.
+        value: a :class:`lakeindex.frozen.Frozen`. Its fields, and what is in their lists, tuples and dicts, are taken
+            likewise.
 
     Returns:
         A new dict of its fields by name.
@@ -31,8 +25,8 @@ def json_of(value: Any) -> Any:
     kind: Any = type(value)
     if kind in _LEAVES:  # most values are: no more is asked of them
         return value
-    if hasattr(kind, "__dataclass_fields__"):
-        return {name: json_of(getattr(value, name)) for name in _names(kind)}
+    if hasattr(kind, "__struct_fields__"):
+        return {name: json_of(getattr(value, name)) for name in kind.__struct_fields__}
     if kind is tuple or kind is list:
         return kind(map(json_of, value))
     if isinstance(value, dict):
@@ -41,9 +35,9 @@ def json_of(value: Any) -> Any:
 
 
 def from_known(kind: type[_T], raw: Mapping[str, Any]) -> _T:
-    """A dataclass from its fields by name; what a later version has beside them is left out."""
+    """A value from its fields by name; what a later version has beside them is left out."""
     named: Any = kind
-    return kind(**{name: raw[name] for name in _names(named) if name in raw})
+    return kind(**{name: raw[name] for name in named.__struct_fields__ if name in raw})
 
 
 def json_value(value: Any) -> Any:

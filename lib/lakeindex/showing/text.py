@@ -7,8 +7,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
+
+from msgspec import Struct, field
+
+from lakeindex.frozen import Frozen
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -48,8 +51,7 @@ _MARK_TO_ESCAPE: Final = re.compile(r"(\\*)(\[[a-z#/@].*?\])")
 _TAB: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Frozen):
     """A column of a grid.
 
     Attributes:
@@ -66,8 +68,7 @@ class Column:
     spare: int = 0
 
 
-@dataclass(slots=True)
-class Grid:
+class Grid(Struct):
     """A table without lines, of marked texts.
 
     Attributes:

@@ -8,7 +8,6 @@ there is read from its footer, and put into the cache anew.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -16,6 +15,7 @@ from lakeindex.bloom import BloomFilter, expected_fpp, filter_candidates, usable
 from lakeindex.files.footer_cache import CacheEntry, FooterCache
 from lakeindex.files.footers import Footer, read_footer
 from lakeindex.files.metadata_facts import stored_filters
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import string_buffers
 from lakeindex.model import BaseFile
 from lakeindex.pipeline import CANDIDATES, RANGES, Stage
@@ -37,8 +37,7 @@ _LEAST = 1e-6
 """Chance that a filter holds a key back: of one that has no clear bit it holds none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(Frozen):
     """Keys ``[from_row, to_row)`` of a chunk."""
 
     chunk: int
@@ -46,8 +45,7 @@ class Slice:
     to_row: int
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(Frozen):
     """One file's filter and the slices to probe it with."""
 
     file: LookupFile
@@ -58,8 +56,7 @@ class Probe:
         return sum(s.to_row - s.from_row for s in self.slices)
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeTask:
+class ProbeTask(Frozen):
     """Some files' probes; ``chunks`` are those that the slices name, by number."""
 
     spec: RunSpec
@@ -68,8 +65,7 @@ class ProbeTask:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeResult:
+class ProbeResult(Frozen):
     """Candidates of some files, and how many false ones to expect by the filters' own fill."""
 
     part: Part

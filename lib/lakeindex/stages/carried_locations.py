@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeindex.frozen import Frozen
 from lakeindex.index.fate import Fate
 from lakeindex.run.checkpoints import Part, RunFolder
 from lakeindex.run.lookup_files import LookupFile
 from lakeindex.run.spec import RunSpec, run_folder
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyResult:
+class VerifyResult(Frozen):
     """Locations found, and a count line for each (file, chunk):
     file, part, chunk, found, updates, deletes, moves, ignored, and how many of these by a condition; how many pairs
     of key and file were looked at, and how many of them are true.
@@ -33,8 +32,7 @@ class VerifyResult:
     true_pairs: int
 
 
-@dataclass(frozen=True, slots=True)
-class VerifiedBefore:
+class VerifiedBefore(Frozen):
     """The stage as it was done on an earlier snapshot of the same run.
 
     Attributes:
@@ -47,8 +45,7 @@ class VerifiedBefore:
     located: tuple[Part, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CarryTask:
+class CarryTask(Frozen):
     """Take locations of some files over from one part.
 
     Attributes:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from lakeindex.errors import StorageError, TableCorruptError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footer_cache import CACHE_FOLDER, CacheEntry, FooterCache
 from lakeindex.files.footers import Footer, read_footer
 from lakeindex.files.metadata_facts import StoredRange, stored_ranges
+from lakeindex.frozen import Frozen
 from lakeindex.index.bloom_options import USE_METADATA_OPTION, BloomOptions
 from lakeindex.index.registry import index_for
 from lakeindex.metadata.metadata_table import BLOOM_FILTERS, COLUMN_STATS
@@ -51,16 +51,14 @@ _FOOTER_BYTES = 500_000
 """A footer with its filter."""
 
 
-@dataclass(frozen=True, slots=True)
-class FooterTask:
+class FooterTask(Frozen):
     """Read some files' footers."""
 
     spec: RunSpec
     files: tuple[BaseFile, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FooterResult:
+class FooterResult(Frozen):
     """Footers by path, without filters; ``kept``: what the driver has to put into the cache."""
 
     footers: dict[str, Footer]
@@ -206,8 +204,7 @@ def _with_footers(
     return found, {**counts, "ranges_from_metadata": len(told.ranges)}
 
 
-@dataclass(frozen=True, slots=True)
-class _MetadataFacts:
+class _MetadataFacts(Frozen):
     """What the metadata table says of files.
 
     Attributes:

@@ -12,7 +12,6 @@ this way, too, and are found nowhere.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -22,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.files.key_columns import StoredColumns
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import one_array
 from lakeindex.index.contract import KeyHomes
 from lakeindex.index.fate import Fate, fates_of_found
@@ -63,8 +63,7 @@ _KEY_BYTES = 500
 """What one of them takes meanwhile, at most about."""
 
 
-@dataclass(frozen=True, slots=True)
-class LookAgain:
+class LookAgain(Frozen):
     """What was proposed and what was found.
 
     Attributes:
@@ -79,8 +78,7 @@ class LookAgain:
     located: tuple[Part, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AgainTask:
+class AgainTask(Frozen):
     """Some chunks of it."""
 
     looked: LookAgain
@@ -129,8 +127,7 @@ def _of_chunk(folder: RunFolder, part: Part, chunk: int, column: str) -> pa.Chun
     return table.filter(pc.equal(table.column("chunk"), chunk)).column(column)
 
 
-@dataclass(frozen=True, slots=True)
-class FileCandidates:
+class FileCandidates(Frozen):
     """One file and the candidate parts that name it, with the chunks they name."""
 
     file: LookupFile
@@ -148,8 +145,7 @@ class FileCandidates:
         return max(self.held_bytes, self.pairs * _KEY_BYTES)
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyTask:
+class VerifyTask(Frozen):
     """Some files to verify; ``chunks`` are those their candidates name."""
 
     spec: RunSpec
@@ -247,8 +243,7 @@ class _Stored:
         return [self._known[name, number] for number in numbers]
 
 
-@dataclass(frozen=True, slots=True)
-class _Deciding:
+class _Deciding(Frozen):
     """What the fate of a stored key hangs on: ordering fields, conditions, and the partition in a feed's source."""
 
     event_time: tuple[str, ...]
@@ -276,8 +271,7 @@ def _deciding(task: VerifyTask) -> _Deciding:
     return _Deciding(event_time, conditions_of(spec, facts), source_paths(spec, facts))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Found:
+class _Found(Frozen, eq=False):
     """Keys of the batch that some files hold: the file (int64 [n], place in ``files``), their place in the batch
     (int64 [n]) and in the file (int32 [n]), and what the file has in the columns that decide.
     """
@@ -457,8 +451,7 @@ def _by_number(of: np.ndarray, rows: np.ndarray) -> tuple[list[int], list[pa.Arr
     return numbers.tolist(), mine, pa.array(np.argsort(order, kind="stable"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Attempt:
+class _Attempt(Frozen):
     """One attempt at the stage: what its tasks are about, who schedules them, and the folder that they write to."""
 
     spec: RunSpec

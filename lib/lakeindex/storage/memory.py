@@ -17,7 +17,6 @@ from __future__ import annotations
 import time
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, Final, TypeAlias
 
@@ -28,6 +27,7 @@ from lakeindex.errors import (
     StorageError,
     UnknownOutcomeError,
 )
+from lakeindex.frozen import Frozen
 from lakeindex.storage.parallel import ProcessLock
 from lakeindex.storage.paths import checked_folder, checked_path
 from lakeindex.storage.port import Listing, ObjectMeta, Pieces, joined
@@ -43,8 +43,7 @@ class Fault(Enum):
     DONE_BUT_FAILED = "done but failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Frozen):
     """One call of the port: its number (from 1), name and path."""
 
     number: int

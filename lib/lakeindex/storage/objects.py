@@ -25,7 +25,6 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -41,6 +40,7 @@ from lakeindex.errors import (
     UnknownOutcomeError,
     first_line,
 )
+from lakeindex.frozen import Frozen
 from lakeindex.storage.object_options import in_our_names, with_profile
 from lakeindex.storage.options import LIMITS_PREFIX, NO_OPTIONS, StoreOptions, TimeLimits
 from lakeindex.storage.paths import checked_folder, checked_path, plain
@@ -51,8 +51,7 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 
-@dataclass(frozen=True, slots=True)
-class Obstore:
+class Obstore(Frozen):
     """obstore's modules ``store`` and ``exceptions`` in this process; their classes are not those of the parent's."""
 
     store: Any

@@ -11,12 +11,15 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from lakeindex.errors import OptionError
+from lakeindex.frozen import Frozen
 
 _SHOWN: Final = ("endpoint", "region", "allow_http", "account_name")
 """Parts of the names whose values are no secrets."""
@@ -113,8 +116,7 @@ _UPLOAD: Final = 4
 _WHOLE_S: Final = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class TimeLimits:
+class TimeLimits(Frozen):
     """Limits of one store.
 
     Attributes:

@@ -18,10 +18,10 @@ are byte-exact on disk (spaces, ``%2F``, ``:``, non-ASCII). The contract, checke
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from lakeindex.errors import NoConditionalWritesError
+from lakeindex.frozen import Frozen
 
 T = TypeVar("T")
 
@@ -29,8 +29,7 @@ Pieces: TypeAlias = Iterable[bytes | memoryview]
 """An object's bytes, one piece after the other: a file that does not fit into memory is made while it is written."""
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class ObjectMeta:
+class ObjectMeta(Frozen, order=True):
     """One listed object.
 
     Attributes:
@@ -45,8 +44,7 @@ class ObjectMeta:
     etag: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Frozen):
     """One level of a folder: names of sub-folders (relative to the root) and the objects."""
 
     folders: tuple[str, ...]

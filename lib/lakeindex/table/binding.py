@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from lakeindex.errors import ObjectNotFoundError, OptionError, TableCorruptError, TableUnsupportedError
+from lakeindex.frozen import Frozen
 from lakeindex.model import VERSION, IndexSpec, IndexType, MergeMode
 from lakeindex.options.option import INDEX_OPTION, PARTITION_FIELDS_OPTION
 from lakeindex.options.option_table import BY_KEY, KEY_OPTIONS, KIND_AREAS, OPTIONS
@@ -37,8 +39,7 @@ MERGE_OPTION: Final = "hoodie.write.record.merge.mode"
 ENCODING_OPTION: Final = "hoodie.write.complex.keygen.new.encoding"
 
 
-@dataclass(frozen=True, slots=True)
-class TableBinding:
+class TableBinding(Frozen):
     """Values that every writer of the table must share.
 
     Attributes:
@@ -65,8 +66,7 @@ class TableBinding:
         return IndexSpec(self.index_type, self.index_options)
 
 
-@dataclass(frozen=True, slots=True)
-class BoundKeys:
+class BoundKeys(Frozen):
     """How keys are spelled, as stored rows show it; fields as of :class:`TableBinding`."""
 
     complex_key_new_encoding: bool | None = None

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import field
 
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, OptionError, TableExistsError, UnknownOutcomeError
 from lakeindex.format.file_names import METADATA_FOLDER, parse_base_path
 from lakeindex.format.instants import parse_instant
 from lakeindex.format.java_properties import format_properties, table_checksum
+from lakeindex.frozen import Frozen
 from lakeindex.model import KeyGeneratorType, MergeMode
 from lakeindex.options.option import INDEX_OPTION, TABLE_VERSION_OPTION, TIMEBASED_PREFIX, VERSION10_OPTION
 from lakeindex.options.types import CreateConfig, Version10
@@ -64,8 +66,7 @@ GENERATOR_OPTION: Final = "hoodie.table.keygenerator.type"
 _PARTITION_TYPES: Final = ("SIMPLE", "TIMESTAMP")
 
 
-@dataclass(frozen=True, slots=True)
-class CreateSpec:
+class CreateSpec(Frozen):
     """A table to be made.
 
     Attributes:

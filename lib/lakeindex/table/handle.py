@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from lakeindex.errors import TableCorruptError, TimelineChangedError
 from lakeindex.files.file_system_view import FilesByPartition, Snapshot, files_in_metadata, snapshot
+from lakeindex.frozen import Frozen
 from lakeindex.metadata.metadata_table import FILES, MetadataTable
 from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.model import IndexSpec, IndexType
@@ -36,8 +38,7 @@ from lakeindex.timeline.timeline import Timeline
 PARTITION_PATH_FIELD: Final = "hoodie.datasource.write.partitionpath.field"
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Frozen):
     """A copy-on-write table.
 
     Attributes:
@@ -46,7 +47,7 @@ class Table:
         use_metadata: whether the metadata table is asked for the files, if there is one, instead of the folders.
     """
 
-    storage: Storage = field(repr=False)
+    storage: Storage
     properties: TableProperties
     binding: TableBinding | None = None
     use_metadata: bool = True

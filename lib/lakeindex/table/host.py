@@ -10,19 +10,20 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final
 
+from msgspec import field
+
+from lakeindex.frozen import Frozen
 from lakeindex.timeline.clock import Clock, SystemClock
 
 _STAT_STARTTIME: Final = 19
 """Field 22 of ``/proc/<pid>/stat`` (proc(5)), counted from the state field that follows the command's name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(Frozen):
     """One process of one host.
 
     Attributes:
@@ -38,8 +39,7 @@ class Process:
         return f"process {self.pid} on {self.host.partition(':')[0]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(Frozen):
     """What the protocol needs from the machine.
 
     Attributes:

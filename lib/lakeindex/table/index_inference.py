@@ -26,16 +26,17 @@ import itertools
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from lakeindex.errors import OptionError, TableCorruptError, TableUnsupportedError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footers import read_footer
 from lakeindex.files.key_columns import read_record_keys
+from lakeindex.frozen import Frozen
 from lakeindex.index.bucket import bucket_ids, bucket_of, groups_by_bucket, hash_distances, key_rule_of
 from lakeindex.index.bucket_options import (
     COUNT_OPTION,
@@ -153,8 +154,7 @@ def _laid_under(config: WriteConfig, stated: Mapping[str, str], told: str) -> Wr
     return config
 
 
-@dataclass(frozen=True, slots=True)
-class NotedBuckets:
+class NotedBuckets(Frozen):
     """Counts of buckets by partition that Hudi's writers follow.
 
     Attributes:
@@ -262,8 +262,7 @@ def _ask(what: str, choices: str) -> OptionError:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Sampled:
+class _Sampled(Frozen):
     """The keys of one file group."""
 
     file: BaseFile
@@ -271,8 +270,7 @@ class _Sampled:
     keys: pa.Array
 
 
-@dataclass(frozen=True, slots=True)
-class _Fit:
+class _Fit(Frozen):
     """Hash fields that agree with every sampled key, the counts that do, ascending,
     and whether the greatest is the real one.
     """

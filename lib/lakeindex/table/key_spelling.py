@@ -10,13 +10,14 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from lakeindex.errors import LakeIndexError, OptionError, TableCorruptError, TableUnsupportedError
+from lakeindex.frozen import Frozen
 from lakeindex.model import BaseFile, IndexType, KeyGeneratorType
 from lakeindex.options.option import (
     INDEX_OPTION,
@@ -49,8 +50,7 @@ _OF_FOLDERS: Final = (keys.HIVE_STYLE[0], keys.URL_ENCODE[0])
 _TIMEBASED: Final = (TIMEBASED_PREFIX, keys.OLD_TIMEBASED_PREFIX)
 
 
-@dataclass(frozen=True, slots=True)
-class Spelling:
+class Spelling(Frozen):
     """How a table's keys are spelled.
 
     Attributes:

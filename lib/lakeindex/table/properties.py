@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
+from msgspec import field
+
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError, TableCorruptError, TableNotFoundError
 from lakeindex.format.java_properties import parse_properties, table_checksum
+from lakeindex.frozen import Frozen
 from lakeindex.metadata.metadata_table import MetadataTable
 from lakeindex.model import IndexType, KeyGeneratorType, MergeMode
 from lakeindex.options.option import KEY_GENERATOR_CLASSES, TIMEBASED_PREFIX
@@ -45,8 +47,7 @@ def default_index(*, stores_keys: bool) -> IndexType:
     return IndexType.BLOOM if stores_keys else IndexType.SIMPLE
 
 
-@dataclass(frozen=True, slots=True)
-class TableProperties:
+class TableProperties(Frozen):
     """What ``hoodie.properties`` says, typed.
 
     Attributes:
@@ -254,8 +255,7 @@ def _lost(data: bytes, path: str) -> str | None:
     return None if missing is None else f"is cut off: it has no {missing}"
 
 
-@dataclass(frozen=True, slots=True)
-class LostTable:
+class LostTable(Frozen):
     """What is there, in words, and what to do.
 
     Attributes:

@@ -12,10 +12,10 @@ been merged.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from lakeindex.frozen import Frozen
 from lakeindex.options.option import INDEX_OPTION, TIMEBASED_PREFIX
 from lakeindex.options.option_table import OPTIONS
 from lakeindex.timeline.layout import VERSION_9
@@ -85,8 +85,7 @@ class Treatment(StrEnum):
     REFUSED = "refused"
 
 
-@dataclass(frozen=True, slots=True)
-class KnownProperty:
+class KnownProperty(Frozen):
     """A property, or a family of them.
 
     Attributes:

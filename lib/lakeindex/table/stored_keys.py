@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -25,6 +24,7 @@ from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footers import read_structure
 from lakeindex.format.instants import comparable
 from lakeindex.format.partitions import partition_path_problem
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import one_array, plain_strings
 from lakeindex.model import BaseFile
 from lakeindex.parquet.pages import open_pages, read_group_batches, read_groups
@@ -54,8 +54,7 @@ _BUFFER: Final = 65_536
 Mask = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Frozen):
     """Some rows of a base file.
 
     Attributes:
@@ -68,8 +67,7 @@ class Sample:
     record_key: pa.Array | None
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(Frozen):
     """A stored value that is not what is made."""
 
     file: BaseFile
@@ -77,8 +75,7 @@ class Example:
     made: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(Frozen):
     """Stored values beside those that a spec makes.
 
     Attributes:
@@ -177,8 +174,7 @@ def row_elsewhere(table: Table, snapshot: Snapshot) -> Example | None:
     return next((one for one in read if one is not None), None)
 
 
-@dataclass(frozen=True)
-class PathReader:
+class PathReader(Frozen):
     """Compares the partition path of a file with what its rows say."""
 
     reader: SampleReader
@@ -192,8 +188,7 @@ class PathReader:
         return compare_paths(samples, self.spec).example
 
 
-@dataclass(frozen=True)
-class SampleReader:
+class SampleReader(Frozen):
     """Reads rows of a file.
 
     Attributes:

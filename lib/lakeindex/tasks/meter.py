@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from lakeindex.frozen import Frozen
 from lakeindex.storage import list_names, sync_folders
 from lakeindex.storage.port import Listing, ObjectMeta, Pieces, Storage
 from lakeindex.tasks.memory_bound import peak_resident_bytes
 from lakeindex.time_spent import Spent
 
 
-@dataclass(frozen=True, slots=True)
-class IoCount:
+class IoCount(Frozen):
     """Storage requests, and bytes read and written."""
 
     requests: int = 0
@@ -28,8 +27,7 @@ class IoCount:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class StageCost:
+class StageCost(Frozen):
     """What a stage, or a part of one, cost.
 
     Attributes:

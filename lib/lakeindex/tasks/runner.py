@@ -12,10 +12,12 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
+from msgspec.structs import replace
+
+from lakeindex.frozen import Frozen
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import StoreOptions, current_options, using
 from lakeindex.tasks.memory_bound import current_bound, memory_share
@@ -58,8 +60,7 @@ class Runner(Protocol):
         """``[function(t) for t in tasks]``, in order; the first failure is raised as it was."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskOutcome(Generic[R]):
+class TaskOutcome(Frozen, Generic[R]):
     """What a task returned and what it cost."""
 
     value: R

@@ -12,15 +12,16 @@ import os
 import posixpath
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
+from msgspec import field
 
 from lakeindex.catalogs.syncing import lineage_names
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError, UsageError
+from lakeindex.frozen import Frozen
 from lakeindex.model import VERSION
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
@@ -63,8 +64,7 @@ ROOT_VARIABLE: Final = "OPENLINEAGE_ROOT_PARENT_ID"
 OPEN_RUN_FILE: Final = "openlineage.json"
 
 
-@dataclass(frozen=True, slots=True)
-class LineageFacets:
+class LineageFacets(Frozen):
     """What OpenLineage is told of a run; the fields of the Airflow provider's ``OperatorLineage``.
 
     Attributes:

@@ -12,13 +12,14 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import tenacity
+from msgspec import Struct, field
 
 from lakeindex.errors import OptionError, UsageError
+from lakeindex.frozen import Frozen
 from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec
 from lakeindex.run.summary import FATES, RunSummary, StageSummary
@@ -37,8 +38,7 @@ _LOCK_SECONDS: Final = 10.0
 _Key = tuple[str, tuple[tuple[str, str], ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+class _Kind(Frozen):
     """A metric: name without ``_total``, whether it counts on over runs, what it says."""
 
     name: str
@@ -110,8 +110,7 @@ def file_name(table_uri: str) -> str:
     return f"lakeindex-{name[:80]}-{hashlib.sha256(table_uri.encode()).hexdigest()[:8]}{SUFFIX}"
 
 
-@dataclass(frozen=True, slots=True)
-class MetricsFile:
+class MetricsFile(Frozen):
     """A text file in Prometheus's format; other tables' samples in it stay."""
 
     path: Path
@@ -133,8 +132,7 @@ class MetricsFile:
             write_to_textfile(str(self.path), registry)
 
 
-@dataclass(eq=False, slots=True)  # a registry keeps collectors by identity
-class _Samples:
+class _Samples(Struct, eq=False):
     """All samples of a file; a collector of prometheus-client's."""
 
     values: dict[_Key, float] = field(default_factory=dict)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from lakeindex.errors import LakeIndexError
+from lakeindex.frozen import Frozen
 from lakeindex.run.summary import RunSummary, StageSummary
 
 INTERRUPTED = 130
@@ -19,8 +19,7 @@ class RunOutcome(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnding:
+class RunEnding(Frozen):
     """The end of a run.
 
     Attributes:

@@ -17,11 +17,11 @@ import io
 import json
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import fastavro
+from msgspec import field
 
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.format import instants as names
@@ -36,6 +36,7 @@ from lakeindex.format.log_blocks import (
     format_block,
     read_blocks,
 )
+from lakeindex.frozen import ComparedInPart, Frozen
 from lakeindex.storage.port import ObjectMeta, Storage
 from lakeindex.timeline import lsm_archive as lsm
 from lakeindex.timeline import records
@@ -114,8 +115,7 @@ _COMPLETED: Final = "COMPLETED"
 _LOGS_KEPT: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivedLog:
+class ArchivedLog(Frozen):
     """What one file of the archive says."""
 
     writes: frozenset[str] = frozenset()
@@ -123,8 +123,7 @@ class ArchivedLog:
     ends: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivedTimeline:
+class ArchivedTimeline(Frozen):
     """The archive as a whole.
 
     Attributes:
@@ -183,13 +182,13 @@ def _counted(storage: Storage, folder: str, listed: Sequence[ObjectMeta]) -> lis
     return [*logs, *(by_name[name] for name in named if name in by_name)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Log:
+class _Log(ComparedInPart):
     """A file, known by all that the store says of it: two stores may have one URL, and a table may be made anew."""
 
+    aside: ClassVar = frozenset({"storage"})
     uri: str
     found: ObjectMeta
-    storage: Storage = field(compare=False)
+    storage: Storage
 
 
 def _read_log_uncached(log: _Log) -> ArchivedLog:

@@ -12,11 +12,12 @@ import io
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 import fastavro
 from fastavro.schema import SchemaParseException
+from msgspec import field
+from msgspec.structs import replace
 
 from lakeindex.errors import TableCorruptError
 from lakeindex.format.commit_metadata import (
@@ -27,6 +28,7 @@ from lakeindex.format.commit_metadata import (
     stat_to_json,
 )
 from lakeindex.format.instants import REPLACE_COMMIT
+from lakeindex.frozen import Frozen
 from lakeindex.timeline.avro_schemas import (
     CLEAN_METADATA,
     CLEANER_PLAN,
@@ -45,8 +47,7 @@ _CLUSTERING: Final = "org.apache.hudi.client.clustering.run.strategy.SparkSortAn
 """How Hudi carries a plan of ours out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Undone:
+class Undone(Frozen):
     """What completed rollbacks, or the rollbacks that a restore is made of, have taken back.
 
     Attributes:
@@ -116,8 +117,7 @@ _T = TypeVar("_T")
 Record = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class RollbackPlan:
+class RollbackPlan(Frozen):
     """Content of ``<instant>.rollback.requested``.
 
     Attributes:
@@ -129,8 +129,7 @@ class RollbackPlan:
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class RollbackMetadata:
+class RollbackMetadata(Frozen):
     """Content of ``<instant>.rollback``.
 
     Attributes:
@@ -149,8 +148,7 @@ class RollbackMetadata:
     millis: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ClusteringSlice:
+class ClusteringSlice(Frozen):
     """A file group that a clustering is going to replace, and the URL of its base file as it was planned."""
 
     partition_path: str
@@ -158,16 +156,14 @@ class ClusteringSlice:
     url: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusteringGroup:
+class ClusteringGroup(Frozen):
     """File groups whose rows are put together, and into how many new ones."""
 
     slices: tuple[ClusteringSlice, ...]
     outputs: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class RestorePlan:
+class RestorePlan(Frozen):
     """Content of ``<instant>.restore.requested``.
 
     Attributes:
@@ -179,8 +175,7 @@ class RestorePlan:
     instants: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RequestedReplace:
+class RequestedReplace(Frozen):
     """Content of ``<instant>.replacecommit.requested`` (and ``.clustering.requested``).
 
     Attributes:
@@ -199,8 +194,7 @@ class RequestedReplace:
         return tuple((one.partition_path, one.file_id) for group in self.groups for one in group.slices)
 
 
-@dataclass(frozen=True, slots=True)
-class CleanMetadata:
+class CleanMetadata(Frozen):
     """Content of ``<instant>.clean``.
 
     Attributes:
@@ -222,8 +216,7 @@ class CleanMetadata:
     savepoints: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CleanPlan:
+class CleanPlan(Frozen):
     """Content of ``<instant>.clean.requested``.
 
     Attributes:
@@ -241,8 +234,7 @@ class CleanPlan:
     savepoints: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Savepoint:
+class Savepoint(Frozen):
     """Content of ``<instant>.savepoint``.
 
     Attributes:

@@ -13,12 +13,12 @@ release that has it was run. Source: Hudi ``HoodieTableVersion``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata, parse_commit_metadata
 from lakeindex.format.instants import CLUSTERING, COMMIT, REPLACE_COMMIT, instant_file_name, next_instant_time
+from lakeindex.frozen import Frozen
 from lakeindex.model import Instant
 from lakeindex.timeline.avro_instants import (
     AVRO_MAGIC,
@@ -33,8 +33,7 @@ LAYOUT_2: Final = 2
 HOODIE_FOLDER: Final = ".hoodie"
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineLayout:
+class TimelineLayout(Frozen):
     """Where the files of one table's timeline are.
 
     Attributes:
@@ -108,8 +107,7 @@ _parsed_once = lru_cache(maxsize=2)(_parsed)
 """A run reads the newest commits several times: they may have changed, and mostly have not."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableVersion:
+class TableVersion(Frozen):
     """A version.
 
     Attributes:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -24,6 +23,7 @@ import pyarrow.parquet as pq
 
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError, first_line
 from lakeindex.format.instants import comparable
+from lakeindex.frozen import Frozen
 from lakeindex.storage import list_names
 from lakeindex.storage.port import Storage
 
@@ -47,8 +47,7 @@ _SCHEMA: Final = pa.schema(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivedInstant:
+class ArchivedInstant(Frozen):
     """A row of the archive.
 
     Attributes:
@@ -64,8 +63,7 @@ class ArchivedInstant:
     plan: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LsmFile:
+class LsmFile(Frozen):
     """A Parquet file of the tree.
 
     Attributes:
@@ -81,8 +79,7 @@ class LsmFile:
     level: int
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Frozen):
     """The files that count, as one manifest says.
 
     Attributes:

@@ -20,10 +20,9 @@ import itertools
 from bisect import bisect_left
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from operator import itemgetter
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 from lakeindex.errors import (
     ObjectNotFoundError,
@@ -34,6 +33,7 @@ from lakeindex.errors import (
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.format.instants import comparable
+from lakeindex.frozen import ComparedInPart, Frozen
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import Storage, in_parallel, list_names
 from lakeindex.storage.port import read_once
@@ -66,8 +66,7 @@ _Placed: TypeAlias = tuple[_Order, tuple[str, str], Instant]
 _BY_ORDER: Final = itemgetter(0)
 
 
-@dataclass(frozen=True, slots=True)
-class PendingRollback:
+class PendingRollback(Frozen):
     """A rollback on the timeline that is not completed."""
 
     time: str
@@ -75,8 +74,7 @@ class PendingRollback:
     is_ours: bool
 
 
-@dataclass(frozen=True)
-class InstantFiles:
+class InstantFiles(Frozen, dict=True):
     """What the names of the files of a timeline say; a run lists the same ones again and again.
 
     Attributes:
@@ -157,17 +155,17 @@ def _named(listed: tuple[str, ...]) -> InstantFiles:
     return InstantFiles(tuple(placed), tuple(filter(_is_unknown, listed)))
 
 
-@dataclass(frozen=True)
-class Timeline:
+class Timeline(ComparedInPart, dict=True):
     """The instants of a table at one moment, in time order.
 
     Attributes:
         storage: the table's folder; ``None`` of a timeline that was not loaded from one, and has no archive.
     """
 
+    aside: ClassVar = frozenset({"storage"})
     layout: TimelineLayout
     listed: InstantFiles
-    storage: Storage | None = field(default=None, repr=False, compare=False)
+    storage: Storage | None = None
 
     @staticmethod
     def load(storage: Storage, layout: TimelineLayout) -> Timeline:

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from lakeindex.format import instants as names
+from lakeindex.frozen import Frozen
 from lakeindex.model import Instant, InstantState
 from lakeindex.showing.json_values import json_of
 from lakeindex.storage import list_names
@@ -46,8 +48,7 @@ class Outcome(StrEnum):
     ROLLED_BACK = "rolled_back"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Frozen):
     """What was decided about an instant.
 
     Attributes:

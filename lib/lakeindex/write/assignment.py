@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from lakeindex.frozen import Frozen
 from lakeindex.model import BaseFile
 from lakeindex.options.types import WriteConfig
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class InsertPiece:
+class InsertPiece(Frozen, order=True):
     """New rows of one chunk, partition and home, counted in key order: ``[start, stop)``."""
 
     chunk: int
@@ -22,8 +21,7 @@ class InsertPiece:
         return self.stop - self.start
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(Frozen):
     """New rows for one file group: an existing one (its latest slice) or, with None, one to be created.
 
     Attributes:
@@ -42,8 +40,7 @@ class Assignment:
         return sum(p.rows for p in self.pieces)
 
 
-@dataclass(frozen=True, slots=True)
-class FillCandidate:
+class FillCandidate(Frozen):
     """A file group that may take new rows; one that is rewritten anyway costs no extra copy."""
 
     file: BaseFile

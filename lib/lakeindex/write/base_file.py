@@ -7,7 +7,6 @@ Footer keys about record keys are made by :mod:`lakeindex.bloom.marks`; beside t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import sample_of
 from lakeindex.options.types import Codec, WriteConfig
 from lakeindex.write.types.avro_schema import META_COLUMNS, META_FIELDS, schema_to_avro
@@ -27,8 +27,7 @@ _LOW_DIGITS: Final = 3
 _FEW_ROWS = 256
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedFile:
+class EncodedFile(Frozen):
     """A base file that was made; ``tail`` are its last bytes, the footer among them; ``bytes_copied`` those of chunks
     that were copied.
     """

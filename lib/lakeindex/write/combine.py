@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.errors import SchemaMismatchError
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import one_array, sample_of, string_buffers
 from lakeindex.pipeline import OP_DELETE, OP_REPLACE, STAGED_KEY, STAGED_OP, STAGED_PARTITION
 from lakeindex.write.merge_rows import REPLACE, UpdateRule
@@ -113,8 +113,7 @@ _MOSTLY_DISTINCT = 0.999
 _ROWS_OF_A_PARTITION = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Combining:
+class Combining(Frozen):
     """Which rows are of one key, and which of them wins.
 
     The largest ordering values win (the first field in which rows differ decides) and, on a tie, the row that came
@@ -144,8 +143,7 @@ class Combining:
         return [STAGED_KEY] if self.is_global else [STAGED_PARTITION, STAGED_KEY]
 
 
-@dataclass(frozen=True, slots=True)
-class Combined:
+class Combined(Frozen):
     """Rows, one a key, and how many older duplicates were dropped; whether they are all, in the order they came in."""
 
     rows: pa.Table

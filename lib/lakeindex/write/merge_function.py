@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.errors import LakeIndexError, UsageError, first_line
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import one_array
 from lakeindex.options.option import CONDITION_OPTIONS
 from lakeindex.time_spent import loading
@@ -23,8 +23,7 @@ ROWS_OF_A_CALL: Final = 16_384
 """Most rows that a call gets."""
 
 
-@dataclass(frozen=True, slots=True)
-class MergeFunction:
+class MergeFunction(Frozen):
     """The function, and what it is called in messages: ``module:name``."""
 
     name: str

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import one_array
 from lakeindex.pipeline import STAGED_KEY
 from lakeindex.write.base_file import (
@@ -30,8 +30,7 @@ from lakeindex.write.types.avro_schema import META_COLUMNS, META_FIELDS
 from lakeindex.write.virtual_keys import VirtualKeys
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateRule:
+class UpdateRule(Frozen):
     """How a stored row and a row of the batch with its key become one; by default the latter takes its place.
 
     Attributes:
@@ -108,8 +107,7 @@ def without_nulls(values: pa.Array, others: pa.Array) -> pa.Array:
     return pa.concat_arrays([values, others]).take(picked)
 
 
-@dataclass(frozen=True, slots=True)
-class NewSlice:
+class NewSlice(Frozen):
     """What names a file slice: its partition, instant, file name, and the number of the task that writes it.
 
     ``first_row``: where its rows begin in the file, if they are a part of one; sequence numbers count from there.
@@ -139,8 +137,7 @@ class StoredRows(Protocol):
         """One column of all rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(Frozen):
     """What a batch does to one file group.
 
     Attributes:
@@ -162,8 +159,7 @@ class Changes:
         return Changes(updates, positions, np.sort(self.delete_positions), self.inserts)
 
 
-@dataclass(frozen=True, slots=True)
-class Merge:
+class Merge(Frozen):
     """What is merged into one file slice; ``stored``: rows of the old slice, 0 if there is none."""
 
     stored: int

@@ -16,7 +16,6 @@ from __future__ import annotations
 import heapq
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from math import ceil
 from typing import Final
@@ -24,10 +23,12 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from lakeindex.bloom import marks
 from lakeindex.errors import InvariantError
 from lakeindex.format.partitions import DEFAULT_PARTITION
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import one_array, plain_strings
 from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.splice import ChunkOf, GroupOf, ParquetParts, splice
@@ -114,8 +115,7 @@ def make_together(files: Iterable[NewFile]) -> None:
         work.encoded[number] = some
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
+class _Made(Frozen):
     """One file whose row groups are made."""
 
     rewrite: Rewrite
@@ -139,8 +139,7 @@ class _Made:
         yield from self.made
 
 
-@dataclass(frozen=True, slots=True)
-class _Planned:
+class _Planned(Frozen):
     """A row group of the new file, or a few that are made together.
 
     Attributes:

@@ -7,13 +7,13 @@ row group does not depend on those beside it, so a file has the same bytes in wh
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from lakeindex.errors import InvariantError
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import one_array, without_dictionary
 from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.splice import GroupOf, ParquetParts
@@ -47,8 +47,7 @@ Fresh: TypeAlias = dict[str, tuple[ParquetParts, int]]
 """Where the columns of a row group are that are not the old file's: the parts, and which of their row groups."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rewrite:
+class Rewrite(Frozen):
     """How a file is rewritten.
 
     Attributes:
@@ -81,8 +80,7 @@ class Rewrite:
         return [name for name in self.schema.names if name not in stay]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Patch:
+class Patch(Frozen, eq=False):
     """A row group of which rows are updated, or go away.
 
     Attributes:
@@ -122,8 +120,7 @@ class Patch:
         return frozenset(name for name in self.decoded if self.old.has_dictionary(self.group, name))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Recode:
+class Recode(Frozen, eq=False):
     """Row groups that are encoded anew, all columns.
 
     Attributes:

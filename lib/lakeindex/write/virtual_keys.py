@@ -5,11 +5,10 @@ They are what :class:`~lakeindex.write.keys.key_generators.KeyGenerator` makes o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import pyarrow as pa
 
 from lakeindex.errors import TableCorruptError
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import one_array, plain_strings
 from lakeindex.write.keys.key_generators import KeyGenerator, KeySpec
 from lakeindex.write.types.widening import widened
@@ -17,12 +16,11 @@ from lakeindex.write.types.widening import widened
 _NO_COLUMNS = pa.schema([])
 
 
-@dataclass(frozen=True, slots=True)
-class VirtualKeys:
+class VirtualKeys(Frozen):
     """How keys of stored rows are made; a column that is not in ``schema`` keeps the type of the file."""
 
     spec: KeySpec
-    schema: pa.Schema = field(default=_NO_COLUMNS, repr=False)
+    schema: pa.Schema = _NO_COLUMNS
 
     @property
     def columns(self) -> tuple[str, ...]:

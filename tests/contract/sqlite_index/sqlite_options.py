@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from lakeindex.frozen import Frozen
 from lakeindex.options.option import FLAG, Option, OptionArea, flag, some_text
 
 
-@dataclass(frozen=True, slots=True)
-class SqliteOptions:
+class SqliteOptions(Frozen):
     """Where the databases are, and what happens to a key that arrives with another partition."""
 
     folder: str | None = None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from botocore.awsrequest import AWSResponse
+from msgspec.structs import replace
 
 import lakeindex as library
 from lakeindex.catalogs.catalog import CatalogPartition

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import re
-from operator import attrgetter
 
 import pyarrow as pa
 import pytest
@@ -41,7 +39,7 @@ def show_rows_alone(console: Console, found: GetResult) -> None:
 
 
 def got(rows: pa.Table) -> GetResult:
-    names = dict.fromkeys(GetReport.__dataclass_fields__, 0) | {"index_type": "BLOOM", "notes": ()}
+    names = dict.fromkeys(GetReport.__struct_fields__, 0) | {"index_type": "BLOOM", "notes": ()}
     return GetResult(rows, (), GetReport(**names))
 
 
@@ -63,12 +61,10 @@ def test_rows_that_fit_are_lines():
 
 
 def test_a_finding_is_whole_at_any_width_and_a_line_when_piped():
-    counts = dict.fromkeys(Checked.__dataclass_fields__, 1) | {"unique_scope": "partition"}
+    counts = dict.fromkeys(Checked.__struct_fields__, 1) | {"unique_scope": "partition"}
     found = Violation(next(iter(Broken)), PATH, f"[x] {PATH} holds something else", "restore it " * 30)
     fields = {"violations": (found,), "checked": Checked(**counts), "notes": ("n" * 300,), "seconds": 1.0}
-    report = CheckReport(
-        **{name: fields.get(name, "t") for name in map(attrgetter("name"), dataclasses.fields(CheckReport))}
-    )
+    report = CheckReport(**{name: fields.get(name, "t") for name in CheckReport.__struct_fields__})
     narrow = printed(show_check, report, 40, terminal=True)
     assert max(map(len, narrow.splitlines())) <= 40
     assert PATH in re.sub(r"\s", "", narrow)

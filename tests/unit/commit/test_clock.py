@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.commit.run_records import RunIdentity, claim_new_instant
 from lakeindex.format.instants import instant_time_of

@@ -1,10 +1,10 @@
 """The session: begin, plan, publish, abandon."""
 
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict
 
 from lakeindex.commit.recovery import recover
 from lakeindex.commit.run_records import Claim, RunPlan, claim_path, newest_attempt

@@ -5,11 +5,11 @@ may have come between the snapshot and ours: each counts, whatever stands before
 import itertools
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.commit import write_session as sessions
 from lakeindex.commit.guards import (

@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from msgspec.structs import force_setattr
 
 from lakeindex.commit.recovery import recover
 from lakeindex.commit.write_session import WriteSession, begin_write
@@ -70,7 +71,7 @@ def test_the_session_hands_its_heartbeat_to_the_thread(world: World) -> None:
 
     session = begin(world)
     thread = Thread()
-    object.__setattr__(session._context, "heartbeat", thread)
+    force_setattr(session._context, "heartbeat", thread)
     instant = plan(world, session)
     assert [one for one in thread._renewed if isinstance(one, InstantHeartbeat)]
     world.store.delete(f"{HEARTBEATS_FOLDER}/{instant}")

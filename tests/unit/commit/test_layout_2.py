@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.api.table import LakeTable
 from lakeindex.commit.services.archive import archive_table, archived_lately, plan_archiving

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.commit.recovery import maintaining
 from lakeindex.commit.services.archive import archive_table

@@ -1,7 +1,8 @@
 """What must be on disk before what: a power loss may take whatever was not synced."""
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from lakeindex.commit.import_mark import ImportMark, PlannedCommit, load_mark, put_complete, put_mark
 from lakeindex.commit.services.archive import archive_table

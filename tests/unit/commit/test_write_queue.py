@@ -6,9 +6,9 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.commit.write_queue import EVERYTHING, TURNS_FOLDER, Turn, TurnScope
 from lakeindex.errors import StorageError

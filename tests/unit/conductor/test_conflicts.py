@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.conductor.upsert import run_stage

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import (

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec.structs import replace
 
 from lakeindex.files import footer_cache
 from lakeindex.files.footer_cache import CACHE_FOLDER, FooterCache, rows_by_footer

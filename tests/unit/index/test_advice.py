@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.index.advice import Workload
 from lakeindex.index.bloom_options import BloomOptions

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from lakeindex.index.cost import LookupLoad, cost_of, hit_chance, requests_of, touched
 from lakeindex.index.cost_constants import CONSTANTS
 
 COUNTS = st.floats(0, 1e9)
-LOADS = st.builds(LookupLoad, **{f.name: COUNTS for f in fields(LookupLoad)})
+LOADS = st.builds(LookupLoad, **dict.fromkeys(LookupLoad.__struct_fields__, COUNTS))
 
 
-@given(LOADS, st.sampled_from([f.name for f in fields(LookupLoad)]), st.floats(0, 1e6), st.booleans())
+@given(LOADS, st.sampled_from(LookupLoad.__struct_fields__), st.floats(0, 1e6), st.booleans())
 def test_more_work_never_costs_less(load: LookupLoad, name: str, more: float, has_filters: bool):
     bigger = replace(load, **{name: getattr(load, name) + more})
     before, after = (cost_of(one, CONSTANTS, has_filters=has_filters) for one in (load, bigger))

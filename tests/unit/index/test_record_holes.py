@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import MetadataTableError, TableCorruptError

@@ -1,8 +1,7 @@
 """A clock or a time zone that does not fit the table is told before an instant is taken from it."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.commit.services.archive import archive_table
 from lakeindex.commit.write_session import WriteSession, begin_write

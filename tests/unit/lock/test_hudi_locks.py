@@ -3,9 +3,9 @@
 import datetime as dt
 import json
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import force_setattr, replace
 
 from lakeindex.commit.recovery import recover
 from lakeindex.commit.services.metadata_service import build_metadata_table
@@ -350,7 +350,7 @@ def test_a_lock_may_lie_elsewhere(world: World) -> None:
 def on_a_store(uri: str, config: WriteConfig) -> Callable[[], None]:
     def run() -> None:
         table = Table.open(World().store)
-        object.__setattr__(table, "storage", open_storage(uri))
+        force_setattr(table, "storage", open_storage(uri))
         with WriteContext(table, World().host("ours"), config).locked("test"):
             pytest.fail("it was held")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.errors import TableCorruptError, TableUnsupportedError
 from lakeindex.format.hfile import HFile, format_hfile

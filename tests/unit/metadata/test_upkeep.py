@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from lakeindex.commit.services.archive import archive_of
 from lakeindex.commit.services.metadata_service import committed_files, plan_metadata_archiving

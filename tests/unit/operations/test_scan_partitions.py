@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import force_setattr
 
 from lakeindex.model import KeyGeneratorType
 from lakeindex.operations.rows.known_bounds import path_facts
@@ -73,7 +74,7 @@ def test_times_say_nothing():
     spec = KeySpec(("id",), (("s", PartitionKind.SIMPLE),), KeyGeneratorType.SIMPLE)
     assert path_facts("eu", spec, SCHEMA)
     timed = tuple((name, PartitionKind.TIMESTAMP) for name, _ in spec.partition_fields)
-    object.__setattr__(spec, "partition_fields", timed)
+    force_setattr(spec, "partition_fields", timed)
     assert not path_facts("eu", spec, SCHEMA)
 
 

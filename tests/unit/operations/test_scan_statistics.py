@@ -7,7 +7,6 @@ import itertools
 import operator
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.api.table import LakeTable
 from lakeindex.files.footers import ParquetFooter

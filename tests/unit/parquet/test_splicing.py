@@ -1,6 +1,5 @@
 """Files put together from chunks of others, read back by pyarrow and DuckDB."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.errors import InvariantError
 from lakeindex.parquet import stamps
@@ -143,6 +143,6 @@ def test_what_does_not_fit_together_is_refused():
     shell, old = parts(TABLE.slice(0, 0)), parts(TABLE, 100)
     good = whole(old, 0)
     with pytest.raises(InvariantError, match="columns"):
-        spliced(shell, [dataclasses.replace(good, chunks=good.chunks[1:])])
+        spliced(shell, [replace(good, chunks=good.chunks[1:])])
     with pytest.raises(InvariantError, match="rows"):
-        spliced(shell, [dataclasses.replace(good, rows=99)])
+        spliced(shell, [replace(good, rows=99)])

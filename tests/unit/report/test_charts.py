@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from rich.console import Console
 
 import lakeindex
@@ -163,7 +163,7 @@ def test_sizes_have_names_and_counts():
 )
 def test_the_title_says_table_and_run(batch: str, title: str):
     run = RunSummary("1", batch, "r", "UPSERT", noop=False)
-    report: RunReport = dataclasses.replace(made(), run=run, table="s3://lake/flights")
+    report: RunReport = replace(made(), run=run, table="s3://lake/flights")
     assert title_of(report) == title
     assert f"<h1>{title}</h1>" in render_page(report)
     assert f"batch {batch}" in render_page(report)

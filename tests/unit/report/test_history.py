@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 import lakeindex
 from lakeindex.operations.look.report_history import table_report

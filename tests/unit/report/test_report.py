@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import html.parser
 import io
 import json
@@ -12,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 import lakeindex
@@ -54,7 +54,7 @@ def test_a_run_s_numbers(tmp_path: Path):
     table = new_table(tmp_path)
     _, first = upserted(table, rows(0, 500, 1))
     run, report = upserted(table, pa.concat_tables([rows(400, 200, 2), rows(400, 10, 1)]))
-    assert report.run == dataclasses.replace(run, stages=report.run.stages)
+    assert report.run == replace(run, stages=report.run.stages)
     assert [(step.name, step.count) for step in report.funnel] == [
         ("rows in", 210),
         ("after quarantine and combining", 200),
@@ -232,7 +232,7 @@ def test_keys_and_names_are_data_in_the_page(tmp_path: Path):
     upserted(table, rows(0, 50, 1, region))
     run, _ = upserted(table, rows(0, 50, 2, region), batch_id=HOSTILE)
     report = find_report(str(run_folder(table, run)))
-    page = render_page(dataclasses.replace(report, advice=(HOSTILE,)))
+    page = render_page(replace(report, advice=(HOSTILE,)))
     found = _Tags()
     found.feed(page)
     assert not found.tags & {"script", "iframe", "object", "img", "link", "a", "image", "use"}
@@ -296,7 +296,7 @@ def made(run: dict[str, object] | None = None, stages: tuple[StageSummary, ...] 
     counts: dict[str, object] = {"rows_in": 100, "inserts": 100, "seconds": 3.0}
     summary = RunSummary("1", "b", "r", "UPSERT", noop=False, stages=stages, **{**counts, **(run or {})})
     base = RunReport("t", "BLOOM", "", summary, (), None, None, (), 0, None, (), (), ())
-    return advise(dataclasses.replace(base, **more))
+    return advise(replace(base, **more))
 
 
 PAST = tuple(PastRun(f"r{n}", "", 100, 1.0, 0, 1, None, {"merge_write": 0.5}) for n in range(3))
@@ -311,7 +311,7 @@ LOOKED_UP = stage("index_lookup", pairs_in=1000, pairs_out=970)
         (made({"combined": 20}), "20% of the rows were older duplicates"),
         (made({"ignored": 20}), "20% of the rows were ignored"),
         (made(stages=(LOOKED_UP,), ranges=RANGES), "Ranges kept 97% of the pairs: 9.0 files were candidates for a key.\nCause: Keys look random, as UUIDs"),
-        (made(stages=(stage("index_lookup", pairs_in=10),), ranges=dataclasses.replace(RANGES, without_range=2)), "2 of 10 files have no key range"),
+        (made(stages=(stage("index_lookup", pairs_in=10),), ranges=replace(RANGES, without_range=2)), "2 of 10 files have no key range"),
         (made(stages=(stage("bloom_check", counters={"filters_saturated": 4}),), false_positives=FalsePositives(9, 1.0, 0)), "4 filters are too full"),
         (made(stages=(stage("bloom_check", counters={"files_without_filter": 4}),), false_positives=FalsePositives(9, 1.0, 0)), "4 files have no filter"),
         (made(stages=(stage("bloom_check"),), false_positives=FalsePositives(9, 1.0, 21)), "21 false positives, 1.0 expected"),
@@ -355,8 +355,8 @@ def test_nothing_stands_out_of_an_ordinary_run():
     quiet = stage("index_lookup", pairs_in=1000, pairs_out=100)
     assert made(stages=(quiet,), ranges=RANGES, past=PAST[:2]).advice == ()
     for some in (
-        made(stages=(LOOKED_UP,), ranges=dataclasses.replace(RANGES, files=1)),
-        made(stages=(LOOKED_UP,), ranges=dataclasses.replace(RANGES, files_per_key=1.0)),
+        made(stages=(LOOKED_UP,), ranges=replace(RANGES, files=1)),
+        made(stages=(LOOKED_UP,), ranges=replace(RANGES, files_per_key=1.0)),
         made(stages=(stage("index_lookup", pairs_in=1000, pairs_out=800),), ranges=RANGES),
         made(stages=(stage("merge_write", tasks=8, slowest_task_seconds=1.0, median_task_seconds=0.01),)),
         made(stages=(stage("merge_write", tasks=1, slowest_task_seconds=9.0, median_task_seconds=0.1),)),

@@ -5,13 +5,13 @@ A bug is stood in for by a checkpoint that says something else, whole and with t
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.conductor.upsert import run_stage
 from lakeindex.errors import InvariantError

@@ -1,11 +1,11 @@
 """How tasks and jobs end, and who hears of it."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.errors import (
     InvariantError,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import runpy
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, Literal
 
 import jsonschema
 
+from lakeindex.frozen import Frozen
 from lakeindex.showing.json_result import JsonResult, TableResult
 from lakeindex.showing.json_values import json_of
 
@@ -24,8 +24,7 @@ class Colour(StrEnum):
     RED = "red"
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(Frozen):
     """A leaf.
 
     Attributes:
@@ -38,7 +37,6 @@ class Leaf:
     share: float = 0.5
 
 
-@dataclass(frozen=True, slots=True)
 class Tree(TableResult):
     """A tree.
 

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.errors import ObjectExistsError, OptionError, StorageError, TableExistsError, UnknownOutcomeError
 from lakeindex.format.java_properties import parse_properties

@@ -2,7 +2,8 @@
 
 import subprocess
 import sys
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from lakeindex.table.host import is_gone, this_host, this_process
 from lakeindex.timeline.clock import SystemClock

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.api.table import open_table
 from lakeindex.errors import TableError, TableNotFoundError

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 import lakeindex

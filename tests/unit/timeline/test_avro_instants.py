@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import fastavro
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from lakeindex.errors import TableCorruptError
 from lakeindex.timeline.avro_instants import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.api.table import open_table
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.commit.services.archive import LogArchive, LsmArchive, Recorded
 from lakeindex.errors import FencedError, LakeIndexError, TableCorruptError, TimelineChangedError

@@ -1,9 +1,7 @@
 """Rewriting a file in parts gives the rows that decoding all of it gives, and copies what it can."""
 
-import dataclasses
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from lakeindex.bloom import marks
 from lakeindex.errors import InvariantError
@@ -199,7 +198,7 @@ def test_any_changes_three_times(data: st.DataObject):
         part = data.draw(st.sampled_from([3.0, 1.0, 0.6, 0.001]))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(rewriting, "_BYTES_AT_ONCE", data.draw(st.sampled_from([1, 2**28])))
-            old = check(old, changes, dataclasses.replace(REWRITE, new=new, part=part))
+            old = check(old, changes, replace(REWRITE, new=new, part=part))
 
 
 @settings(max_examples=examples(50))
@@ -218,7 +217,7 @@ def test_files_made_together_are_the_same_as_made_alone(data: st.DataObject):
         fresh = data.draw(st.lists(st.text("xyz", min_size=1, max_size=2), unique=True, max_size=4))
         changes = change(keys, update, delete, fresh, data.draw(st.sampled_from([0, 1])))
         new = NewSlice(f"p{number}", NEW.instant, f"f{number}.parquet", number)
-        files.append((old, changes, dataclasses.replace(REWRITE, new=new, rule=rule)))
+        files.append((old, changes, replace(REWRITE, new=new, rule=rule)))
     together = [NewFile(*file) for file in files]
     make_together(together)
     cores = data.draw(st.sampled_from([1, 3]))
@@ -234,7 +233,7 @@ def test_columns_that_stay_are_copied_whatever_changes_in_a_file_that_is_made_be
     files = []
     for value in (0, 1):
         new = NewSlice(f"p{value}", NEW.instant, f"f{value}.parquet", value)
-        files.append((opened(old_rows(KEYS)), change(KEYS, [3], [], [], value), dataclasses.replace(REWRITE, new=new)))
+        files.append((opened(old_rows(KEYS)), change(KEYS, [3], [], [], value), replace(REWRITE, new=new)))
     together = [NewFile(*file) for file in files]
     make_together(together)
     for file, new_file in zip(files, together, strict=True):
@@ -257,8 +256,8 @@ def test_rows_of_files_that_are_made_together_stay_those_of_their_own_file(updat
         updates = changes.updates.slice(0, len(update))
         updates = updates.set_column(updates.column_names.index("note"), "note", nulls)
         new = NewSlice(f"p{number}", NEW.instant, f"f{number}.parquet", number)
-        rewrite = dataclasses.replace(REWRITE, new=new, rule=UpdateRule(filled=frozenset({"note"})))
-        files.append(NewFile(opened(rows), dataclasses.replace(changes, updates=updates), rewrite))
+        rewrite = replace(REWRITE, new=new, rule=UpdateRule(filled=frozenset({"note"})))
+        files.append(NewFile(opened(rows), replace(changes, updates=updates), rewrite))
         wanted.append({**dict(zip(keys, notes.to_pylist(), strict=True)), "z": column(staged(["z"], 2), "note")[0]})
     make_together(files)
     found = [read(b"".join(new)) for new in files]
@@ -370,7 +369,7 @@ def test_a_group_that_lost_most_rows_is_joined_with_its_neighbour():
 @pytest.mark.parametrize("kind", [opened, foreign])
 @pytest.mark.parametrize("part", [3.0, 0.001])
 def test_all_rows_deleted(kind: Callable[[pa.Table], OldSlice | ForeignSlice], part: float):
-    rewrite = dataclasses.replace(REWRITE, part=part)
+    rewrite = replace(REWRITE, part=part)
     data, _ = made(kind(old_rows(KEYS[:10])), change(KEYS, [], list(range(10)), []), rewrite)
     assert (read(data).num_rows, groups_of(data)) == (0, [])
 
@@ -387,12 +386,12 @@ def test_a_file_without_keys_has_no_mark_of_ours():
 def test_files_of_others_are_sorted_as_a_whole_if_there_is_room_else_window_by_window():
     order = [KEYS[n * 7 % 40] for n in range(40)]
     changes = change(order, [3], [5], ["k0005", "k0305"])
-    whole, encoded = made(foreign(old_rows(order)), changes, dataclasses.replace(REWRITE, part=3.0))
+    whole, encoded = made(foreign(old_rows(order)), changes, replace(REWRITE, part=3.0))
     keys = read(whole)["_hoodie_record_key"].to_pylist()
     assert keys == sorted(keys)
     assert (len(keys), encoded.chunks_copied) == (41, 0)
     assert [g.num_rows for g in groups_of(whole)] == [8, 8, 8, 8, 8, 1]
-    cut, encoded = made(foreign(old_rows(order)), changes, dataclasses.replace(REWRITE, part=1.2))
+    cut, encoded = made(foreign(old_rows(order)), changes, replace(REWRITE, part=1.2))
     assert [g.num_rows for g in groups_of(cut)] == [8, 7, 8, 8, 8, 2]
     found = read(cut)["_hoodie_record_key"].to_pylist()
     windows = [order[:16], order[16:32], order[32:], ["k0005", "k0305"]]
@@ -426,7 +425,7 @@ def test_a_file_in_parts_is_made_while_it_is_written(rule: UpdateRule, part: flo
     decoded: list[int] = []
     real = old.decode
     old.decode = lambda groups, *more: decoded.extend(groups) or real(groups, *more)  # type: ignore[method-assign]
-    new = NewFile(old, change(KEYS, list(range(40)), [], []), dataclasses.replace(REWRITE, part=part, rule=rule))
+    new = NewFile(old, change(KEYS, list(range(40)), [], []), replace(REWRITE, part=part, rule=rule))
     seen = [(len(decoded), len(piece)) for piece in new]
     steps = sorted({count for count, _ in seen})
     assert steps == [0, 2, 4, 5]
@@ -445,7 +444,7 @@ def test_a_file_of_an_older_schema_is_decoded():
     old = slice_of(data)
     assert isinstance(old, ForeignSlice)
     for part in (3.0, 0.3):
-        rewritten, _ = made(old, change(KEYS, [3], [], []), dataclasses.replace(REWRITE, part=part))
+        rewritten, _ = made(old, change(KEYS, [3], [], []), replace(REWRITE, part=part))
         assert [row is None for row in read(rewritten)["at"].to_pylist()].count(False) == 1
     required = pa.schema([f.with_nullable(nullable=False) if f.name == "day" else f for f in SCHEMA])
     data = encode_base_file(old_rows(KEYS), "orders", required, CONFIG)
@@ -487,14 +486,14 @@ def test_dictionaries_hold_what_the_rows_hold_however_often_a_file_is_rewritten(
     keys = [f"k{i:02d}" for i in range(GROUP)]
     old = opened(old_rows(keys).set_column(8, "note", pa.array(["same"] * GROUP)))
     for turn in range(5):
-        new = dataclasses.replace(NEW, instant=f"2026010{turn + 3}000000000")
+        new = replace(NEW, instant=f"2026010{turn + 3}000000000")
         updated = change(keys, [1, 4], [], [], value=turn)
-        data, _ = made(old, updated, dataclasses.replace(REWRITE, new=new))
+        data, _ = made(old, updated, replace(REWRITE, new=new))
         file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=["_hoodie_commit_time", "note"])
         times = file.read_row_group(0).column("_hoodie_commit_time").chunk(0)
         assert sorted(times.dictionary.to_pylist()) == [OLD, new.instant]
         assert times.to_pylist() == [new.instant if row in (1, 4) else OLD for row in range(GROUP)]
-        old = check(old, updated, dataclasses.replace(REWRITE, new=new))
+        old = check(old, updated, replace(REWRITE, new=new))
 
 
 def said(chunk: pq.ColumnChunkMetaData) -> str | None:
@@ -515,7 +514,7 @@ def test_a_row_group_that_loses_rows_says_of_the_others_what_one_made_of_them_sa
         place = rows.schema.get_field_index(name)
         rows = rows.set_column(place, name, pa.array(values, rows.schema.field(name).type))
     old = opened(rows, config)
-    rewrite = dataclasses.replace(REWRITE, config=config)
+    rewrite = replace(REWRITE, config=config)
     for share in (0.02, 0.3, 0.5):
         gone = np.flatnonzero(rng.random(len(keys)) < share)
         data, _ = made(old, change(keys, [], gone.tolist(), []), rewrite)
@@ -550,7 +549,7 @@ def test_columns_stand_in_dictionaries_as_they_did_whatever_happens_to_their_row
     for name, values in (("note", ["a", None, "b", "c"]), ("v", [None, 7, -7, 2**62]), ("price", [1, 2, None, 3])):
         place = rows.schema.get_field_index(name)
         rows = rows.set_column(place, name, pa.array(values * 10, rows.schema.field(name).type))
-    old, rewrite = opened(rows, config), dataclasses.replace(REWRITE, config=config)
+    old, rewrite = opened(rows, config), replace(REWRITE, config=config)
     changes = change(keys, [*update], [*delete], [])
     check(old, changes, rewrite)
     data, _ = made(old, changes, rewrite)

@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from itertools import groupby
 from typing import Any, Final, Protocol
@@ -44,6 +43,7 @@ from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata, WriteStat
 from lakeindex.format.file_names import crc_path
 from lakeindex.format.instants import comparable
+from lakeindex.frozen import Frozen
 from lakeindex.lock.lock import TableLock
 from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.metadata_upkeep.keeping import archiving_bound
@@ -77,8 +77,7 @@ _NEWEST: Final = 4
 """Files of the lowest level that are looked into for instants that are on the timeline, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(Frozen):
     """The newest part of an archive.
 
     Attributes:
@@ -100,8 +99,7 @@ def overtaken(path: str) -> FencedError:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class LsmArchive:
+class LsmArchive(Frozen):
     """The archive of layout 2: a Parquet file for each batch of instants, then the manifest that names it.
 
     In Hudi's order: the Parquet file, ``manifest_<N+1>``, ``_version_``. The manifest is created where none is: of two
@@ -267,8 +265,7 @@ def _key(instant: Instant) -> tuple[str, str, str]:
     return comparable(instant.time), instant.time, names.completed_action(instant.action)
 
 
-@dataclass(frozen=True, slots=True)
-class LogArchive:
+class LogArchive(Frozen):
     """The archive of layout 1: each time a new log file, ``.commits_.archive.<N>_1-0-1``.
 
     It has one ``HoodieArchivedMetaEntry`` for each file of an instant, as Hudi writes it. The schema of the entries is
@@ -488,8 +485,7 @@ def _instant_key(instant: Instant) -> tuple[str, str]:
     return instant.time, names.completed_action(instant.action)
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivingPlan:
+class ArchivingPlan(Frozen):
     """What archiving would take from the timeline.
 
     Attributes:
@@ -502,8 +498,7 @@ class ArchivingPlan:
     held_by: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Archived:
+class Archived(Frozen):
     """Archiving that is done.
 
     Attributes:

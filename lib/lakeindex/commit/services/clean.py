@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -35,6 +34,7 @@ from lakeindex.files.file_system_view import PartitionFiles, Snapshot
 from lakeindex.format import instants as names
 from lakeindex.format.file_names import crc_path
 from lakeindex.format.instants import comparable
+from lakeindex.frozen import Frozen
 from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.metadata_upkeep.keeping import keep_deletion
@@ -58,8 +58,7 @@ from lakeindex.timeline.timeline import Timeline
 POLICY: Final = "KEEP_LATEST_COMMITS"
 
 
-@dataclass(frozen=True, slots=True)
-class Superseded:
+class Superseded(Frozen):
     """A base file that something took the place of.
 
     Attributes:
@@ -70,8 +69,7 @@ class Superseded:
     by: str
 
 
-@dataclass(frozen=True, slots=True)
-class CleaningPlan:
+class CleaningPlan(Frozen):
     """What a clean would delete.
 
     Attributes:
@@ -86,8 +84,7 @@ class CleaningPlan:
     kept_for_savepoints: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Cleaned:
+class Cleaned(Frozen):
     """A clean that is done.
 
     Attributes:

@@ -24,8 +24,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+from msgspec import field
+from msgspec.structs import replace
 
 from lakeindex.commit.recovery import maintaining
 from lakeindex.commit.services.archive import ARCHIVED_ACTIONS, archive_instants
@@ -34,6 +36,7 @@ from lakeindex.files.file_system_view import Snapshot, snapshot
 from lakeindex.format import instants as names
 from lakeindex.format.file_names import parse_base_file
 from lakeindex.format.instants import comparable
+from lakeindex.frozen import Frozen
 from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import WriteContext, holding
 from lakeindex.metadata.build import Building, NewPartition, add_partition, free_instant, make_table
@@ -199,8 +202,7 @@ _WITHIN_PARTITION: Final = (1, 10)
 """Least and most file groups of a record index, and of each partition of the table in a partitioned one."""
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltPartitions:
+class BuiltPartitions(Frozen):
     """What was built.
 
     Attributes:
@@ -324,8 +326,7 @@ def _schema_text(storage: Storage, properties: TableProperties, timeline: Timeli
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class _Builder:
+class _Builder(Frozen):
     """What partitions are made of.
 
     Attributes:
@@ -343,7 +344,7 @@ class _Builder:
     files: dict[str, dict[str, int]]
     by_partition: bool
     index: IndexSpec | None
-    _footers: list[NewFile] = field(default_factory=list, repr=False)
+    _footers: list[NewFile] = field(default_factory=list)
 
     @staticmethod
     def of(context: WriteContext, lock: TableLock, properties: TableProperties) -> _Builder:

@@ -8,7 +8,8 @@ there, or is not for us to take away: see :func:`plan_restore`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec.structs import replace
 
 from lakeindex.commit.recovery import recover
 from lakeindex.commit.restoring import Restored, carry_out
@@ -29,6 +30,7 @@ from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata
 from lakeindex.format.file_names import parse_base_path
 from lakeindex.format.instants import comparable
+from lakeindex.frozen import Frozen
 from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import WriteContext, holding
 from lakeindex.metadata_upkeep.keeping import check_metadata_table
@@ -44,8 +46,7 @@ from lakeindex.timeline.verdicts import Outcome, Verdict, decide, decision_name
 _HISTORY = "`lakeindex history` lists the instants"
 
 
-@dataclass(frozen=True, slots=True)
-class Going:
+class Going(Frozen):
     """What a restore would change.
 
     Attributes:

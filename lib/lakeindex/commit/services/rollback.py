@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from lakeindex.commit.recovery import is_alive, is_clustering, is_dead_foreign, recover, roll_back_unclaimed, take_back
 from lakeindex.commit.run_records import Claim, load_claims

@@ -6,7 +6,7 @@ To delete one, the completed file goes, then the inflight one. There is no reque
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec.structs import replace
 
 from lakeindex.commit.recovery import maintaining
 from lakeindex.commit.services.clean import finish_cleans
@@ -16,6 +16,7 @@ from lakeindex.errors import TableUnsupportedError, UsageError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format import instants as names
 from lakeindex.format.file_names import crc_path
+from lakeindex.frozen import Frozen
 from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import Instant, InstantState
@@ -28,8 +29,7 @@ from lakeindex.timeline.avro_instants import Savepoint, format_savepoint, parse_
 from lakeindex.timeline.timeline import Timeline
 
 
-@dataclass(frozen=True, slots=True)
-class KeptCommit:
+class KeptCommit(Frozen):
     """A savepoint.
 
     Attributes:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias, cast
 
 import google_crc32c
 from isal import isal_zlib
 
 from lakeindex.errors import TableUnsupportedError
+from lakeindex.frozen import Frozen
 
 Message: TypeAlias = dict[int, list[int | bytes]]
 """A protobuf message without its schema: field number -> values, in their order."""
@@ -125,8 +125,7 @@ _CODEC_NAMES: Final = {0: "lzo", 1: "gz", 2: "none", 3: "snappy", 4: "lz4", 5: "
 HEADER_BYTES: Final = _HEADER.size
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Frozen):
     """One block, decoded.
 
     Attributes:
@@ -138,8 +137,7 @@ class Block:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class LoneBlock:
+class LoneBlock(Frozen):
     """A data block with one entry, encoded: the value of its key where it need not be decoded.
 
     Attributes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -21,6 +20,7 @@ from lakeindex.format.hfile.blocks import (
     read_varint,
     read_vint,
 )
+from lakeindex.frozen import Frozen
 
 ReadRange: TypeAlias = Callable[[int, int], bytes]
 """Gives the bytes of a file from an offset on, so many."""
@@ -94,8 +94,7 @@ class AskedBlock(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True)
-class HFile:
+class HFile(Frozen):
     """An HFile that can be read. Get one by :meth:`open` or :meth:`of`. A damaged block is a TableCorruptError.
 
     Attributes:
@@ -110,9 +109,9 @@ class HFile:
     codec: int
     levels: int
     info: Mapping[bytes, bytes]
-    _read: ReadRange = field(repr=False)
-    _end: int = field(repr=False)
-    _roots: tuple[Place, ...] = field(repr=False)
+    _read: ReadRange
+    _end: int
+    _roots: tuple[Place, ...]
 
     @staticmethod
     def of(data: bytes, source: str) -> HFile:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from lakeindex.errors import InvariantError
 from lakeindex.format.hfile import blocks
 from lakeindex.format.hfile.blocks import LoneBlock, format_block, format_message, format_varint, format_vint
 from lakeindex.format.hfile.reading import SCHEMA, TRAILER_BYTES, VERSION, HFile, Part, Place
+from lakeindex.frozen import Frozen
 
 MIN_KEY: Final = b"minRecordKey"
 MAX_KEY: Final = b"maxRecordKey"
@@ -191,11 +191,10 @@ Change: TypeAlias = tuple[bytes, bytes | LoneBlock | None]
 _READ_BYTES: Final = 8 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class MergedHFile:
+class MergedHFile(Frozen):
     """An HFile; without any entry nobody needs it."""
 
-    data: bytes = field(repr=False)
+    data: bytes
     entry_count: int
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from lakeindex.frozen import Frozen
 from lakeindex.options.option import FLAG, Option, OptionArea, flag, share, some_text, whole
 
 TABLE_OPTION: Final = "hoodie.index.hbase.table"
 
 
-@dataclass(frozen=True, slots=True)
-class HBaseOptions:
+class HBaseOptions(Frozen):
     """Where HBase is, and how it is asked."""
 
     table: str | None = None

@@ -15,7 +15,6 @@ import atexit
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeVar
@@ -23,12 +22,14 @@ from typing import Any, Final, TypeVar
 import happybase  # noqa: F401 - it makes Hbase_thrift, the module of HBase's interface
 from Hbase_thrift import AlreadyExists, BatchMutation, ColumnDescriptor, Hbase, IllegalArgument, Mutation, TScan
 from Hbase_thrift import IOError as HBaseIOError
+from msgspec import Struct
 from tenacity import RetryError, Retrying, retry_if_exception, stop_after_delay, wait_exponential
 from thriftpy2.protocol import TBinaryProtocol
 from thriftpy2.thrift import TClient, TException
 from thriftpy2.transport import TBufferedTransport, TSocket
 
 from lakeindex.errors import HBaseTableError, HBaseUnavailableError, InputError, first_line
+from lakeindex.frozen import Frozen
 from lakeindex.storage.parallel import ProcessLock
 from lakeindex.time_spent import waiting
 
@@ -47,8 +48,7 @@ LONGEST_KEY: Final = 32_767
 _I = TypeVar("_I")
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Frozen):
     """One row.
 
     Attributes:
@@ -69,8 +69,7 @@ class Row:
         return self.partition, self.file_id
 
 
-@dataclass
-class HBaseRows:
+class HBaseRows(Struct):
     """Rows of one HBase table. Not for use by several threads at once.
 
     Args:
@@ -310,8 +309,7 @@ _NO_TABLE: Final = ("TableNotFoundException", "NoSuchColumnFamilyException", "Ta
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class HBaseAddress:
+class HBaseAddress(Frozen):
     """Where the Thrift server is, how long to wait for it, and how long a call is repeated before it is given up."""
 
     host: str
@@ -328,8 +326,7 @@ class HBaseAddress:
         return f"{self.host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Connection:
+class _Connection(Frozen):
     """An open connection and the client that speaks on it."""
 
     socket: Any
@@ -384,8 +381,7 @@ _pool: Final = _Pool()
 atexit.register(_pool.close_all)
 
 
-@dataclass(frozen=True, slots=True)
-class HBaseClient:
+class HBaseClient(Frozen):
     """A client of one table (``namespace:name`` outside the default namespace); any thread may use it."""
 
     address: HBaseAddress

@@ -11,16 +11,19 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import field
+from msgspec.structs import replace
 
 from lakeindex.errors import HBaseTableError, WriteConflictError
 from lakeindex.format.instants import comparable
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.index.hbase.hbase_options import TABLE_OPTION, HBaseOptions
 from lakeindex.index.hbase.hbase_rows import FAMILY, HBaseAddress, HBaseClient, HBaseRows, Row, shared_rate
@@ -54,8 +57,7 @@ _MARKER_TRIES: Final = 50
 _KEPT: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class IndexMarker:
+class IndexMarker(Frozen):
     """One row of the HBase table that says what the others are.
 
     Its key is no UTF-8, so no record key can be it, and Hudi, which only asks for the keys it has, never sees it. It is

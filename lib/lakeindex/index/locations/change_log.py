@@ -22,14 +22,15 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import field
 
 from lakeindex.errors import IndexChangedError, IndexDamagedError, ObjectExistsError, ObjectNotFoundError, first_line
 from lakeindex.format.instants import comparable
+from lakeindex.frozen import Frozen
 from lakeindex.index.locations.store_context import NOTHING_COMPLETED, Completed, LogView
 from lakeindex.index.locations.stored_index import DELTA_SCHEMA
 from lakeindex.model import Group, IndexType
@@ -44,8 +45,7 @@ BEFORE_ALL: Final = "0" * 17
 """Instant of a delta that was read from a table without any commit; in force by itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class CoveredFile:
+class CoveredFile(Frozen):
     """A base file whose keys are in the index.
 
     Attributes:
@@ -63,8 +63,7 @@ class CoveredFile:
         return self.partition_path, self.file_id
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(Frozen):
     """What is known of a delta without its rows.
 
     Attributes:
@@ -91,8 +90,7 @@ class Delta:
         return _CAUGHT_UP in self.name
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
+class Built(Frozen):
     """What was built.
 
     Attributes:
@@ -107,8 +105,7 @@ class Built:
     rows: int
 
 
-@dataclass(frozen=True)
-class LogState:
+class LogState(Frozen):
     """The log at one look.
 
     Attributes:

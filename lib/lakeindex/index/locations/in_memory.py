@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct, field
 
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.index.advice import Expected, KindAdvice, Workload, located
 from lakeindex.index.cost import LookupLoad
@@ -25,8 +27,7 @@ from lakeindex.options.types import WriteConfig
 from lakeindex.storage import StoreOptions, current_options
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _View:
+class _View(Frozen, eq=False):
     """What the process knows of one table; never changed, so that who looks up has all of it or all of another one.
 
     Attributes:
@@ -40,8 +41,7 @@ class _View:
     several: frozenset[tuple[str, str]] = frozenset()
 
 
-@dataclass
-class _Held:
+class _Held(Struct):
     view: _View = field(default_factory=_View)
     mutex: threading.Lock = field(default_factory=threading.Lock)
 

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from lakeindex.errors import ObjectNotFoundError, UsageError
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import StringArray, plain_strings
 from lakeindex.hashing.java_strings import string_hashes
 from lakeindex.index.advice import STORED
@@ -51,8 +53,7 @@ from lakeindex.options.types import WriteConfig
 from lakeindex.storage.port import read_once
 
 
-@dataclass(frozen=True, slots=True)
-class _Log:
+class _Log(Frozen):
     """The deltas of a view, in order.
 
     Attributes:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from lakeindex.frozen import Frozen
 from lakeindex.options.option import FLAG, Option, OptionArea, flag, growth, whole
 
 
-@dataclass(frozen=True, slots=True)
-class RecordOptions:
+class RecordOptions(Frozen):
     """How a record index is cut into shards."""
 
     moves_rows: bool = False

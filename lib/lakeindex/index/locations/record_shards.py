@@ -22,7 +22,6 @@ import json
 import math
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -33,6 +32,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeindex.errors import REPAIR_KEYS, InvariantError, ObjectNotFoundError
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import StringArray, without_dictionary
 from lakeindex.hashing.java_strings import string_hashes
 from lakeindex.index.locations.change_log import damaged
@@ -90,8 +90,7 @@ def split(table: pa.Table, shards: int) -> list[pa.Table]:
     return [sorted_rows.slice(int(a), int(b - a)) for a, b in pairwise(bounds)]
 
 
-@dataclass(frozen=True, slots=True)
-class Shards:
+class Shards(Frozen):
     """What was built: the rows of each shard; one without rows has no file."""
 
     folder: str
@@ -294,8 +293,7 @@ def void_ranks(void: Mapping[Group, int], partition: pa.Array, file_id: pa.Array
     return out
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
+class Ranking(Frozen):
     """What the deltas in force say of entries of other deltas; rank 0 is the base, deltas count from 1.
 
     Attributes:

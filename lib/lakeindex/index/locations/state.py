@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import Any, ClassVar, Final
@@ -25,8 +25,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from msgspec.structs import replace
 
 from lakeindex.errors import OptionError, UsageError
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.hashing.murmur import murmur
 from lakeindex.index.advice import STORED, Expected, KindAdvice, Workload
@@ -69,8 +71,7 @@ _ENTRY_SCHEMA: Final = pa.schema(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
+class _Record(Frozen):
     """``state.json``.
 
     Attributes:
@@ -97,8 +98,7 @@ class _Record:
         return StateSettings(self.partitions, self.ttl_days)
 
 
-@dataclass(frozen=True, slots=True)
-class FeedTask:
+class FeedTask(Frozen):
     """One delta to be fed.
 
     Attributes:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
+
+from lakeindex.frozen import Frozen
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -15,8 +16,7 @@ ENTRIES: Final = "bucket int, key string, partition string, file_id string, seq 
 """What is fed; a null file id says that the key is gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class StateSettings:
+class StateSettings(Frozen):
     """What is fixed when a state is made.
 
     Attributes:

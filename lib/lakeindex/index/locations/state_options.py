@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from lakeindex.frozen import Frozen
 from lakeindex.model import GLOBAL_OPTION
 from lakeindex.options.option import FLAG, Option, OptionArea, days, flag, some_text, whole
 
 
-@dataclass(frozen=True, slots=True)
-class StateOptions:
+class StateOptions(Frozen):
     """What a state holds, and where it is."""
 
     is_global: bool | None = None

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from lakeindex.format.instants import comparable
+from lakeindex.frozen import Frozen
 from lakeindex.model import IndexSpec
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage.port import Storage
 from lakeindex.timeline.timeline import Timeline
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(Frozen):
     """Which instants count, as a small value for tasks: what :meth:`Timeline.is_visible` says, and of the instants of a
     change log what :meth:`Timeline.is_committed` says.
 
@@ -57,8 +58,7 @@ class Completed:
 NOTHING_COMPLETED: Final = Completed(frozenset(), None)
 
 
-@dataclass(frozen=True, slots=True)
-class LogView:
+class LogView(Frozen):
     """The change log as one look-up sees it; a value that travels to tasks.
 
     Attributes:
@@ -75,8 +75,7 @@ class LogView:
         return f"{self.folder}/log/{name}.parquet"
 
 
-@dataclass(frozen=True, slots=True)
-class StoreContext:
+class StoreContext(Frozen):
     """Everything a store may need.
 
     Attributes:

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import field
 
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import RowNumbers, StringArray
 from lakeindex.index.contract import BETWEEN, Candidates, FilesInScope, Index
 from lakeindex.model import Group
@@ -53,8 +54,7 @@ For a deleted key, the partition is the one that it was deleted from, and ``file
 """
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class Found(Frozen, eq=False):
     """What a store says of a chunk's keys.
 
     Attributes:
@@ -161,8 +161,7 @@ class VolatileStore(Protocol):
         """As :meth:`LocationStore.look_up`."""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchRequest:
+class BatchRequest(Frozen):
     """A whole batch to be looked up by an engine.
 
     Attributes:

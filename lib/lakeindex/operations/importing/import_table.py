@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
 import pyarrow as pa
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from lakeindex.commit.import_mark import ImportMark, PlannedCommit, load_mark, put_complete, put_mark
 from lakeindex.commit.ledger import find_batch
@@ -29,6 +30,7 @@ from lakeindex.errors import (
     UsageError,
 )
 from lakeindex.format.partitions import ESCAPED
+from lakeindex.frozen import Frozen
 from lakeindex.model import Operation
 from lakeindex.operations.create_table import CreateArguments, Exists, PlannedTable, create_or_find, plan_table
 from lakeindex.operations.importing.key_check import KeysFound, RepeatedKey, look_at_keys
@@ -54,8 +56,7 @@ _HOW_TO_COMBINE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ImportRequest:
+class ImportRequest(Frozen):
     """What is asked for.
 
     Attributes:
@@ -82,8 +83,7 @@ class ImportRequest:
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ImportBatch:
+class ImportBatch(Frozen):
     """What one commit loads.
 
     Attributes:
@@ -102,7 +102,6 @@ class ImportBatch:
 Load = Callable[[ImportBatch], RunSummary]
 
 
-@dataclass(frozen=True, slots=True)
 class ImportSummary(TableResult):
     """What an import did, or a dry run would do; ``rows`` are ``inserted``, and those that another row of their key won
     over.
@@ -191,8 +190,7 @@ def _check_apart(uri: str, source: str) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Import:
+class _Import(Frozen):
     uri: str
     asked: ImportRequest
     runner: Runner
@@ -395,8 +393,7 @@ class _Import:
         )
 
 
-@dataclass(slots=True)
-class _Counts:
+class _Counts(Struct):
     """Rows of all commits.
 
     Attributes:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -18,8 +17,11 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from lakeindex.errors import SchemaMismatchError
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import one_array
 from lakeindex.operations.check_base_files import hashes_of, repeated_hashes, save_hashes
 from lakeindex.operations.importing.sources import Source, SourceKind
@@ -41,8 +43,7 @@ _LEAST_AT_ONCE: Final = 100_000
 _TITLE: Final = "import: keys of the source"
 
 
-@dataclass(frozen=True, slots=True)
-class RepeatedKey:
+class RepeatedKey(Frozen):
     """A key that is in a source more than once.
 
     Attributes:
@@ -58,8 +59,7 @@ class RepeatedKey:
     files: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class KeysFound:
+class KeysFound(Frozen):
     """What the keys of a source are.
 
     Attributes:
@@ -83,16 +83,14 @@ class KeysFound:
     examples: tuple[RepeatedKey, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Frozen):
     """Rows of a source that one task reads."""
 
     split: Split
     hashes: Path
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
+class _Look(Frozen):
     """How keys are made.
 
     Attributes:
@@ -138,8 +136,7 @@ class _Look:
         return pc.binary_join_element_wise(partition, record_key, "\0")
 
 
-@dataclass(slots=True)
-class _Counted:
+class _Counted(Struct):
     rows: int = 0
     bad: int = 0
     first_bad: str | None = None

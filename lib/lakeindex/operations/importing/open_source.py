@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import date
 from typing import Final
 from urllib.parse import unquote
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from lakeindex.errors import InputError, SchemaMismatchError, UsageError
 from lakeindex.format.partitions import DEFAULT_PARTITION

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Final, TypeAlias
@@ -14,6 +13,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 
 from lakeindex.errors import InputError, LakeIndexError, ObjectNotFoundError, SchemaMismatchError
+from lakeindex.frozen import Frozen
 from lakeindex.options.types import CsvFormat, InputFormat, SchemaMode
 from lakeindex.run.input_rows import Constants
 from lakeindex.stages.stage_input.input_pieces import read_columns
@@ -40,8 +40,7 @@ class SourceKind(StrEnum):
     ICEBERG = "iceberg"
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Frozen):
     """What is imported, as it is now.
 
     Attributes:

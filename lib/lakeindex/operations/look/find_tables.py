@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final
 
 from lakeindex.catalogs.places import is_catalog_url, located_tables
 from lakeindex.errors import InputError, LakeIndexError, OptionError, in_our_words
+from lakeindex.frozen import Frozen
 from lakeindex.model import Instant
 from lakeindex.operations.look.history import iso_time
 from lakeindex.pipeline import KEPT_ENDING, RUNS_ENDING
@@ -36,8 +36,7 @@ class Health(StrEnum):
     BROKEN = "broken"
 
 
-@dataclass(frozen=True, slots=True)
-class FoundTable:
+class FoundTable(Frozen):
     """A table; what is not known is None.
 
     Attributes:
@@ -71,7 +70,6 @@ class FoundTable:
     bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class TablesFound(JsonResult):
     """The tables below a folder.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import ClassVar, Final
+
+from msgspec.structs import replace
 
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TimelineChangedError
 from lakeindex.format import instants
@@ -34,7 +35,6 @@ _SHOWN: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
 class HistoryEntry(JsonResult):
     """One instant; counts are None where the instant does not say.
 
@@ -84,7 +84,6 @@ class HistoryEntry(JsonResult):
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class TableHistory(TableResult):
     """The history of a table, as the command line prints it.
 

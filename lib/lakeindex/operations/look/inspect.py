@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from lakeindex.commit.import_mark import incomplete
 from lakeindex.commit.written_slices import read_commits, rows_of_files
 from lakeindex.errors import LakeIndexError
 from lakeindex.files.file_system_view import Snapshot
+from lakeindex.frozen import Frozen
 from lakeindex.model import BaseFile, Instant
 from lakeindex.operations.look.history import iso_time
 from lakeindex.options.types import WriteConfig
@@ -22,16 +22,14 @@ _MIB = 1024 * 1024
 _BOUNDS = (1, 16, 64, 120, 256)
 
 
-@dataclass(frozen=True, slots=True)
-class SizeBucket:
+class SizeBucket(Frozen):
     """Live files below a size (None: the rest)."""
 
     below_bytes: int | None
     files: int
 
 
-@dataclass(frozen=True, slots=True)
-class PendingInstant:
+class PendingInstant(Frozen):
     """An instant that has not completed."""
 
     instant: str
@@ -40,8 +38,7 @@ class PendingInstant:
     time: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Frozen):
     """A column of the table."""
 
     name: str
@@ -49,8 +46,7 @@ class Column:
     nullable: bool
 
 
-@dataclass(frozen=True, slots=True)
-class WriteRefusal:
+class WriteRefusal(Frozen):
     """Why the table is not written to."""
 
     error: str
@@ -59,7 +55,6 @@ class WriteRefusal:
     hint: str | None
 
 
-@dataclass(frozen=True, slots=True)
 class TableInspection(JsonResult):
     """What a table is.
 

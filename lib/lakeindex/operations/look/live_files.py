@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
 
 from lakeindex.commit.written_slices import rows_of_files
 from lakeindex.errors import UsageError
+from lakeindex.frozen import Frozen
 from lakeindex.operations.consistent_read import read_consistently
 from lakeindex.operations.look.inspect import Column
 from lakeindex.operations.rows.time_travel import past_table
@@ -21,8 +21,7 @@ from lakeindex.table.table_columns import table_schema
 from lakeindex.timeline.timeline import Timeline
 
 
-@dataclass(frozen=True, slots=True)
-class LiveFile:
+class LiveFile(Frozen):
     """A base file that readers of the table read.
 
     Attributes:
@@ -49,7 +48,6 @@ class LiveFiles(tuple[LiveFile, ...], Shown):
     shown_by: ClassVar[str] = "facts:show_live_files"
 
 
-@dataclass(frozen=True, slots=True)
 class TableFiles(TableResult):
     """The live base files of a table.
 
@@ -66,8 +64,7 @@ class TableFiles(TableResult):
     files: tuple[LiveFile, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LivePartition:
+class LivePartition(Frozen):
     """A partition that has live files.
 
     Attributes:
@@ -90,7 +87,6 @@ class LivePartitions(tuple[LivePartition, ...], Shown):
     shown_by: ClassVar[str] = "facts:show_live_partitions"
 
 
-@dataclass(frozen=True, slots=True)
 class TablePartitions(TableResult):
     """The partitions of a table; attributes as of :class:`TableFiles`, and its partitions by path."""
 
@@ -101,7 +97,6 @@ class TablePartitions(TableResult):
     partitions: tuple[LivePartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class TableCount(TableResult):
     """The number of rows of a table; attributes as of :class:`TableFiles`, and its live rows and files."""
 
@@ -113,7 +108,6 @@ class TableCount(TableResult):
     files: int
 
 
-@dataclass(frozen=True, slots=True)
 class TableColumns(TableResult):
     """The columns of a table, without meta columns."""
 
@@ -122,7 +116,6 @@ class TableColumns(TableResult):
     columns: tuple[Column, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class TableEntries(TableResult):
     """What a table's ``hoodie.properties`` says, name by name."""
 

@@ -10,7 +10,6 @@ null, as everywhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +18,7 @@ import pyarrow.dataset as ds
 
 from lakeindex.errors import UsageError
 from lakeindex.files.footers import read_parquet_footer
+from lakeindex.frozen import Frozen
 from lakeindex.model import BaseFile
 from lakeindex.operations.consistent_read import streamed
 from lakeindex.operations.rows.aligned_rows import damaged
@@ -114,8 +114,7 @@ def _is_exact(stored: pa.DataType, wanted: pa.DataType) -> bool:
     return pa.types.is_int32(stored) and pa.types.is_int64(wanted)
 
 
-@dataclass(frozen=True)
-class PinnedRows:
+class PinnedRows(Frozen):
     """The rows of a plan for whoever speaks Arrow's stream protocol; read anew each time."""
 
     plan: ScanPlan

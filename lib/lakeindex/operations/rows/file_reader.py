@@ -10,18 +10,20 @@ not used: pyarrow does not read them, and our own row groups are small.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from lakeindex.bloom import BloomFilter, filter_candidates, usable_filter
 from lakeindex.files.footer_cache import FooterCache
 from lakeindex.files.footers import FileLayout, Footer, ParquetFooter, read_layout, read_parquet_footer
 from lakeindex.files.key_columns import row_groups_for
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import RowNumbers, plain_strings, string_buffers
 from lakeindex.index.bloom_options import BloomOptions
 from lakeindex.index.key_ranges import KeyRange, prune
@@ -52,8 +54,7 @@ _WORTH_A_REQUEST: Final = 1024 * 1024
 """So many bytes of a far store take as long as a request more."""
 
 
-@dataclass
-class Tally:
+class Tally(Struct):
     """What was read of one file, or of several.
 
     Attributes:
@@ -78,12 +79,11 @@ class Tally:
 
     def add(self, other: Tally) -> None:
         """Add the counts of another tally."""
-        for name in self.__dataclass_fields__:
+        for name in self.__struct_fields__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-@dataclass(frozen=True, slots=True)
-class ReadSpec:
+class ReadSpec(Frozen):
     """How base files are read; a task can carry it.
 
     Attributes:
@@ -105,16 +105,14 @@ class ReadSpec:
     virtual: VirtualKeys | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OpenFile:
+class OpenFile(Frozen):
     """A file, and its row groups that can hold a chosen row; at least one."""
 
     source: pq.ParquetFile
     groups: list[int]
 
 
-@dataclass(frozen=True)
-class FileReader:
+class FileReader(Frozen):
     """The chosen rows of one file.
 
     Attributes:
@@ -123,7 +121,7 @@ class FileReader:
     """
 
     spec: ReadSpec
-    storage: Storage = field(repr=False)
+    storage: Storage
     file: BaseFile
     rows: RowNumbers | None
     tally: Tally = field(default_factory=Tally)
@@ -334,8 +332,7 @@ class FileReader:
             return read_groups(source, groups, columns, use_threads=use_threads)
 
 
-@dataclass(frozen=True, slots=True)
-class FileAsk:
+class FileAsk(Frozen):
     """One file, and the keys to look for in it.
 
     Attributes:
@@ -348,16 +345,14 @@ class FileAsk:
     cached_in: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class KeyTask:
+class KeyTask(Frozen):
     """Some files to look for keys in."""
 
     spec: ReadSpec
     asks: tuple[FileAsk, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Got:
+class Got(Frozen):
     """Rows of some files; ``found``: which keys, by their number, each as often as it is there."""
 
     rows: pa.Table
@@ -446,8 +441,7 @@ def _newer(rows: pa.Table, later: LaterWrites) -> pa.Table:
     return rows.filter(chosen)
 
 
-@dataclass(frozen=True)
-class PieceReader:
+class PieceReader(Frozen):
     """Reads the files of a plan by their numbers, in another process.
 
     Attributes:

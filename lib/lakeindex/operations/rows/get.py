@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from lakeindex.hashing.arrow import RowNumbers
 from lakeindex.operations.consistent_read import read_consistently
@@ -49,7 +49,6 @@ _READ_SHARE = 0.05
 _ORDER = "_li_order"
 
 
-@dataclass(frozen=True, slots=True)
 class GetReport(TableResult):
     """What a look-up of keys took.
 
@@ -94,7 +93,6 @@ class GetReport(TableResult):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
 class GetResult(JsonResult):
     """Rows by key.
 

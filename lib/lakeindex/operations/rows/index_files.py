@@ -10,14 +10,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
 
 from lakeindex.files.footer_cache import FooterCache
 from lakeindex.files.metadata_facts import stored_ranges
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import RowNumbers, one_array
 from lakeindex.index.bloom_options import BloomOptions
 from lakeindex.index.contract import Candidates, FileFacts, FilesInScope
@@ -38,8 +39,7 @@ from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
 
 
-@dataclass(frozen=True)
-class KeyScope:
+class KeyScope(Frozen):
     """Where keys are looked for.
 
     Attributes:
@@ -58,8 +58,7 @@ class KeyScope:
         return self.past.table
 
 
-@dataclass
-class Plan:
+class Plan(Struct):
     """What an index says.
 
     Attributes:
@@ -152,8 +151,7 @@ def _union(some: RowNumbers | None, more: RowNumbers) -> RowNumbers:
     return more if some is None else np.union1d(some, more)
 
 
-@dataclass(frozen=True, slots=True)
-class _OpenedStore:
+class _OpenedStore(Frozen):
     """The store of a stored index, as it is.
 
     Attributes:

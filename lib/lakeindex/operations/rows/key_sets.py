@@ -6,7 +6,6 @@ import os
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.errors import InputError, LakeIndexError, ObjectNotFoundError, first_line
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import one_array, plain_strings
 from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table
@@ -32,8 +32,7 @@ KeySet: TypeAlias = (
 """One key, keys, an Arrow column or table of keys, or (as a path object) a file of keys."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeysFile:
+class KeysFile(Frozen):
     """A file of keys, by its path or URL."""
 
     path: str
@@ -42,8 +41,7 @@ class KeysFile:
         return self.path
 
 
-@dataclass(frozen=True, slots=True)
-class KeyForm:
+class KeyForm(Frozen):
     """What the record keys of a table look like.
 
     Attributes:

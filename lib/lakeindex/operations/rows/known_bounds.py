@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from lakeindex.errors import ObjectNotFoundError, OptionError
 from lakeindex.files.footers import ParquetFooter

@@ -12,12 +12,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import RowNumbers
 from lakeindex.model import BaseFile, IndexSpec
 from lakeindex.operations.rows.aligned_rows import read_schema
@@ -39,8 +39,7 @@ from lakeindex.write.base_file import COMMIT_TIME, RECORD_KEY
 from lakeindex.write.keys.key_generators import KeyGenerator, KeySpec
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
+class Left(Frozen):
     """What is left out and what is not.
 
     Attributes:
@@ -61,8 +60,7 @@ class Left:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class ScanPlan:
+class ScanPlan(Frozen):
     """A scan of one snapshot; no row is read yet.
 
     Attributes:
@@ -72,7 +70,7 @@ class ScanPlan:
     """
 
     past: PastTable
-    timeline: Timeline = field(repr=False)
+    timeline: Timeline
     request: ScanRequest
     schema: pa.Schema
     inner: pa.Schema
@@ -157,8 +155,7 @@ def plan_scan(table: Table, timeline: Timeline, request: ScanRequest, runner: Ru
     return ScanPlan(past, timeline, request, schema, inner, predicate, keys, left, config)
 
 
-@dataclass(frozen=True)
-class _Planner:
+class _Planner(Frozen):
     past: PastTable
     schema: pa.Schema
     request: ScanRequest

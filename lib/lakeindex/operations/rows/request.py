@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
+from msgspec import field
 
 from lakeindex.errors import UsageError
+from lakeindex.frozen import ComparedInPart
 from lakeindex.showing.json_result import TableResult
 from lakeindex.write.types.avro_schema import META_COLUMNS
 
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from lakeindex.predicates.predicate import Condition
 
 
-@dataclass(frozen=True)
-class ScanRequest:
+class ScanRequest(ComparedInPart):
     """What is read of a table.
 
     Attributes:
@@ -29,8 +29,9 @@ class ScanRequest:
         meta: the meta columns come first, where ``columns`` does not say what is wanted; None: if the table fills them.
     """
 
+    aside: ClassVar = frozenset({"where"})
     columns: tuple[str, ...] | None = None
-    where: Condition | None = field(default=None, compare=False)
+    where: Condition | None = None
     partitions: tuple[str, ...] | None = None
     as_of: str | None = None
     since: str | None = None
@@ -61,7 +62,6 @@ class ScanRequest:
         return pa.schema([schema.field(name) for name in dict.fromkeys(self.columns)])
 
 
-@dataclass(frozen=True, slots=True)
 class ScanReport(TableResult):
     """What a scan reads, and what it leaves out. What only reading tells is None in a plan.
 

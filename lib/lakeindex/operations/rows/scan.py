@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from time import perf_counter
 from typing import ClassVar, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
+from msgspec.structs import replace
 
+from lakeindex.frozen import Frozen
 from lakeindex.operations.consistent_read import read_consistently, streamed
 from lakeindex.operations.rows.file_reader import FileReader, Tally
 from lakeindex.operations.rows.out_file import check_out, put_file, row_writer
@@ -30,7 +31,6 @@ _FOOTERS_AT_ONCE: Final = 16
 Step: TypeAlias = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
 
-@dataclass(frozen=True, slots=True)
 class ReadSummary(TableResult):
     """What ``lakeindex read`` wrote.
 
@@ -57,8 +57,7 @@ class ReadSummary(TableResult):
     bytes_written: int
 
 
-@dataclass(frozen=True)
-class Scanner:
+class Scanner(Frozen):
     """A scan that has not begun.
 
     Attributes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from lakeindex.commit.written_slices import Commits, live_slices, missing_slices
 from lakeindex.errors import TableUnsupportedError, UsageError
 from lakeindex.files.file_system_view import Snapshot, missing_file, missing_then
 from lakeindex.format import instants
+from lakeindex.frozen import Frozen
 from lakeindex.table.handle import Table
 from lakeindex.table.properties import ALL_META_FIELDS, NO_META_FIELDS
 from lakeindex.table.property_keys import META_FIELDS_MODE, POPULATE_META_FIELDS
@@ -21,8 +21,7 @@ from lakeindex.timeline.clock import timeline_ms
 from lakeindex.timeline.timeline import Timeline
 
 
-@dataclass(frozen=True)
-class PastTable:
+class PastTable(Frozen):
     """The table as of a point in time.
 
     Attributes:
@@ -43,8 +42,7 @@ class PastTable:
     later: LaterWrites
 
 
-@dataclass(frozen=True, slots=True)
-class LaterWrites:
+class LaterWrites(Frozen):
     """The writes after a point in time, exclusive: those that were completed after it, where the timeline says when
     writes were completed (Hudi 1.x counts so on tables of version 8 and later), else those with a greater instant.
 

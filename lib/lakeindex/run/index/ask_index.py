@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 
 from lakeindex.errors import InvariantError
 from lakeindex.files.footer_cache import rows_that_may_be_in
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import StringArray, one_array
 from lakeindex.index.contract import Candidates, FileFacts, FilesInScope, FileSlices, Index
 from lakeindex.index.key_ranges import KeyRange
@@ -27,8 +27,7 @@ from lakeindex.storage.port import read_once
 from lakeindex.tasks.stores import storage_at
 
 
-@dataclass(frozen=True, slots=True)
-class AskTask:
+class AskTask(Frozen):
     """Ask the index about some chunks."""
 
     spec: RunSpec
@@ -40,8 +39,7 @@ class AskTask:
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class AskResult:
+class AskResult(Frozen):
     """What the index said of some chunks.
 
     Attributes:
@@ -168,8 +166,7 @@ def _stores(folder: RunFolder, task: AskTask, index: Index) -> Callable[[Chunk],
     return lambda _: opened
 
 
-@dataclass(frozen=True, slots=True)
-class _Answered:
+class _Answered(Frozen):
     """A chunk's part of what an engine has answered."""
 
     folder: RunFolder
@@ -209,8 +206,7 @@ def search_files(
                 yield file.number, rows[mine]
 
 
-@dataclass(frozen=True, slots=True)
-class AskedKeys:
+class AskedKeys(Frozen):
     """A chunk whose keys an engine is asked for."""
 
     spec: RunSpec

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 
 from lakeindex.errors import IndexChangedError, MetadataTableError, ObjectNotFoundError, OptionError, TableCorruptError
 from lakeindex.format.instants import REPLACE_COMMIT
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.index.locations.store_context import NOTHING_COMPLETED, LogView
 from lakeindex.index.locations.stored_index import Found, StoredIndex
@@ -49,8 +49,7 @@ _TRIES: Final = 5
 _SCOPES: Final = ("each partition", "the whole table")
 
 
-@dataclass(frozen=True)
-class MetadataRecordStore:
+class MetadataRecordStore(Frozen):
     """Locations of record keys.
 
     Attributes:

@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.key_columns import read_record_keys
+from lakeindex.frozen import Frozen
 from lakeindex.index.locations.change_log import ChangeLog, CoveredFile, Delta
 from lakeindex.index.locations.record_shards import scope_of
 from lakeindex.index.locations.store_context import Completed, LogView, StoreContext
@@ -33,8 +34,7 @@ from lakeindex.timeline.timeline import Timeline
 _GONE: Final = pa.array([Change.DELETE, Change.COPY], pa.int8())
 
 
-@dataclass(frozen=True, slots=True)
-class KeysTask:
+class KeysTask(Frozen):
     """Read the keys of some base files into one checkpoint file."""
 
     spec: RunSpec
@@ -43,16 +43,14 @@ class KeysTask:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class FileKeys:
+class FileKeys(Frozen):
     """Keys of some files: a part of ``DELTA_SCHEMA``, and the files as covered."""
 
     part: Part
     files: tuple[CoveredFile, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DeltaTask:
+class DeltaTask(Frozen):
     """Join parts into one delta of the log."""
 
     spec: RunSpec
@@ -146,8 +144,7 @@ _BYTES_A_TASK: Final = 128 * 1024 * 1024
 """Base files whose keys one task reads, in bytes: it holds them in memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class AskedBatch:
+class AskedBatch(Frozen):
     """A batch whose keys are to be looked up.
 
     Attributes:
@@ -163,16 +160,14 @@ class AskedBatch:
     folder: str
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Frozen):
     """A piece of an engine's answer, and the chunks it is about."""
 
     part: Part
     chunks: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class StoreRef:
+class StoreRef(Frozen):
     """What a task opens the store of a stored index with.
 
     Attributes:

@@ -7,17 +7,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from lakeindex.errors import InvariantError, TableCorruptError, first_line
 from lakeindex.files.footer_cache import CacheEntry, FooterCache
 from lakeindex.files.footers import Footer, footer_of
 from lakeindex.format.commit_metadata import NO_PREVIOUS, WriteStat
+from lakeindex.frozen import Frozen
 from lakeindex.index.fate import Fate
 from lakeindex.index.locations.stored_index import DELTA_SCHEMA, Change
 from lakeindex.index.registry import index_for
@@ -52,8 +53,7 @@ _LISTS_BYTES: Final = 8 * 1024 * 1024
 """Of the lists that are kept, before they are sorted."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedRows:
+class PlacedRows(Frozen):
     """New rows ``[start, stop)`` of a chunk, partition and home, and the ``inserts`` file that lists them."""
 
     part: Part
@@ -64,8 +64,7 @@ class PlacedRows:
     stop: int
 
 
-@dataclass(frozen=True, slots=True)
-class WriteTask:
+class WriteTask(Frozen):
     """One file slice to write.
 
     Attributes:
@@ -94,8 +93,7 @@ class WriteTask:
     are_addressed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenFile:
+class WrittenFile(Frozen):
     """A slice that was written; counts are rows, ``removed`` holds deleted and moved ones; ``delta``: its keys
     that changed; ``cached``: what to put into the footer cache; column chunks copied as bytes and encoded, bytes
     of the former; wall time; digest of its footer.
@@ -198,8 +196,7 @@ def with_filters(
     return tuple(replace(one, cached=entries.get(one.file.path)) for one in written)
 
 
-@dataclass(frozen=True, slots=True)
-class FileSlice:
+class FileSlice(Frozen):
     """A slice that is going to be written: of what, and the keys that leave it."""
 
     task: WriteTask

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -22,6 +21,7 @@ import pyarrow as pa
 
 from lakeindex.bloom import marks
 from lakeindex.files.footers import Footer, footer_of
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import one_array, plain_strings
 from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.splice import ChunkOf, GroupOf, ParquetParts
@@ -74,8 +74,7 @@ def rows_at_once(rows: InputRows, bound: int, slots: int, encoded_bytes: float) 
     return most if most >= rows.count else max(1, int(load_bytes(bound) / (of_row + all_columns)))
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(Frozen):
     """A batch whose rows stayed in its files, and how many of them are written at once."""
 
     rows: InputRows
@@ -98,8 +97,7 @@ class Load:
         return sum(self.rows.widths.values())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Begun:
+class _Begun(Frozen, eq=False):
     """A file that is being made.
 
     Attributes:
@@ -117,8 +115,7 @@ class _Begun:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Unit:
+class _Unit(Frozen):
     """Rows ``[start, stop)`` of a file, whole row groups, that are made at once."""
 
     task: int
@@ -126,8 +123,7 @@ class _Unit:
     stop: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Wave:
+class _Wave(Frozen, eq=False):
     """Rows that are made at once: where they are, and of which files."""
 
     places: Places

@@ -9,7 +9,6 @@ since the snapshot are looked at, range and filter first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -24,6 +23,7 @@ from lakeindex.files.footer_cache import RowCount, count_rows, rows_that_may_be_
 from lakeindex.files.key_columns import StoredColumns
 from lakeindex.format.file_names import new_file_id, write_token
 from lakeindex.format.partitions import partition_metadata_path
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import plain_strings
 from lakeindex.index.contract import FileGroups, KeyHomes
 from lakeindex.index.fate import Fate
@@ -49,8 +49,7 @@ Listed: TypeAlias = Mapping[tuple[int, str, int], NewRows]
 Cut: TypeAlias = Callable[[Sequence[NewRows], int], list[tuple[InsertPiece, ...]]]
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedSlice:
+class PlannedSlice(Frozen):
     """One slice to write.
 
     Attributes:
@@ -77,8 +76,7 @@ class PlannedSlice:
         return sum(p.stop - p.start for p in self.placed)
 
 
-@dataclass(frozen=True, slots=True)
-class Placing:
+class Placing(Frozen):
     """Where new rows must go.
 
     Attributes:
@@ -90,8 +88,7 @@ class Placing:
     cut: Cut | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MergePlan:
+class MergePlan(Frozen):
     """All slices of a commit, rewritten ones first; a function of the checkpoints and the snapshot."""
 
     slices: tuple[PlannedSlice, ...]
@@ -343,8 +340,7 @@ _SAMPLES_A_FILE: Final = 200
 _WHY: Final = "its key is stored already"
 
 
-@dataclass(frozen=True, slots=True)
-class KeyTask:
+class KeyTask(Frozen):
     """New rows of one chunk: every ``step``-th of their keys is wanted, or where ``bounds`` cut them."""
 
     spec: RunSpec
@@ -397,8 +393,7 @@ def cut_keys(task: KeyTask) -> tuple[int, ...]:
     return tuple(int(pc.sum(pc.less(keys, bound)).as_py() or 0) for bound in task.bounds)
 
 
-@dataclass(frozen=True, slots=True)
-class SetAsideTask:
+class SetAsideTask(Frozen):
     """Chunks with rows whose keys are stored, and the locations that name them."""
 
     spec: RunSpec
@@ -407,8 +402,7 @@ class SetAsideTask:
     folder: str
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRows:
+class StoredRows(Frozen):
     """Rows of an insert whose keys are stored.
 
     Attributes:
@@ -487,8 +481,7 @@ def set_aside(task: SetAsideTask) -> tuple[StoredRows, ...]:
     return tuple(done)
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedMerge:
+class PlannedMerge(Frozen):
     """What becomes of every row of the batch, and of which files.
 
     Attributes:
@@ -507,7 +500,7 @@ class PlannedMerge:
     replaced: Replaced
     counted: RowCount
     in_the_way: StoredRows
-    kept: pa.Table = field(repr=False)
+    kept: pa.Table
 
 
 def plan_merge(

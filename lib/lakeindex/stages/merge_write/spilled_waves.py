@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import Final
@@ -20,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakeindex.errors import ObjectNotFoundError
+from lakeindex.frozen import Frozen
 from lakeindex.pipeline import Stage
 from lakeindex.run.checkpoints import CheckpointError, RunFolder, own_name
 from lakeindex.run.input_rows import InputRows, Places, RowGroup
@@ -36,8 +36,7 @@ _WRITING: Final = "merge write: rows by files"
 _READING: Final = "merge write: rows of files"
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(Frozen):
     """Row groups that stand behind each other in the batch, and which of their columns are written together.
 
     Attributes:
@@ -50,8 +49,7 @@ class _Piece:
     names: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Object:
+class _Object(Frozen, eq=False):
     """A piece as it was written.
 
     Attributes:
@@ -68,8 +66,7 @@ class _Object:
     digests: Sequence[bytes]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SpilledWaves:
+class SpilledWaves(Frozen, eq=False):
     """Rows of a load by wave, in the run folder."""
 
     folder: RunFolder

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from lakeindex.commit.guards import Recheck, accept_inserts
 from lakeindex.commit.write_queue import EVERYTHING, TurnScope
@@ -27,6 +27,7 @@ from lakeindex.commit.write_session import ExpectedFile, PlannedFile, PublishGua
 from lakeindex.errors import WriteConflictError
 from lakeindex.files.footer_cache import FooterCache
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry, kept_entry
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import one_array
 from lakeindex.index.bloom_options import USE_METADATA_OPTION, BloomOptions
 from lakeindex.index.cost import FILTER_BYTES_A_ROW, FOOTER_TEXT, LookupLoad, cost_of, entries_of, hit_chance, touched
@@ -87,8 +88,7 @@ _COLUMNS_NAMED = 8
 _FILES_NAMED: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class MovedTask:
+class MovedTask(Frozen):
     """A chunk with rows that move, the files that they leave, by number, and the locations that name them."""
 
     spec: RunSpec
@@ -104,8 +104,7 @@ class MovedTask:
         return max(verify_bytes(file.size_bytes) for _, file in self.files)
 
 
-@dataclass(frozen=True, slots=True)
-class Located:
+class Located(Frozen):
     """What the look-up found: its files, the counts, and the location files."""
 
     files: Sequence[LookupFile]
@@ -204,8 +203,7 @@ def _write_cost(file_bytes: int, staged_bytes: int) -> float:
     return _OPEN_COST + file_bytes + staged_bytes / _DECODED_FACTOR
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Frozen):
     """What an attempt is bound to.
 
     Attributes:
@@ -218,8 +216,7 @@ class Terms:
     recheck: Recheck = accept_inserts
 
 
-@dataclass(frozen=True, slots=True)
-class _Merged:
+class _Merged(Frozen):
     """What an attempt has done before it publishes.
 
     Attributes:

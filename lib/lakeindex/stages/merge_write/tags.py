@@ -5,14 +5,15 @@ deletes that find nothing; and rows that turn out bad only where they would be w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from lakeindex.errors import REPAIR_KEYS, InvariantError, QuarantineExceededError
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import one_array
 from lakeindex.index.contract import NOWHERE, KeyHomes
 from lakeindex.index.fate import Fate
@@ -26,8 +27,7 @@ from lakeindex.run.summary import RunSummary
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 
 
-@dataclass(frozen=True, slots=True)
-class BadRows:
+class BadRows(Frozen):
     """How many, the quarantine files that have them, and an example: its record key and what is wrong with it."""
 
     quarantined: int = 0
@@ -108,8 +108,7 @@ _LOCATED: Final = ("chunk", "row", "fate", "file")
 _FILES_NAMED: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class TagTask:
+class TagTask(Frozen):
     """Some chunks, and the location parts that name them."""
 
     spec: RunSpec
@@ -119,8 +118,7 @@ class TagTask:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class NewRows:
+class NewRows(Frozen):
     """New rows of one chunk, partition and home, and the ``inserts`` file that lists them."""
 
     chunk: int
@@ -134,8 +132,7 @@ class NewRows:
         return self.chunk, self.partition, self.home
 
 
-@dataclass(frozen=True, slots=True)
-class Copies:
+class Copies(Frozen):
     """What was found of keys that are stored more than once, which another writer's insert makes.
 
     Each row of the batch has one fate: its key's further places are counted here.
@@ -183,8 +180,7 @@ class Copies:
 NO_COPIES: Final = Copies()
 
 
-@dataclass(frozen=True, slots=True)
-class TagResult:
+class TagResult(Frozen):
     """Inserts of some chunks: (chunk, partition, home, rows) lines; deletes that found nothing, and rows that do not
     meet the condition of an insert.
     """
@@ -199,8 +195,7 @@ class TagResult:
     kept: tuple[Part, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Tags:
+class Tags(Frozen):
     """What the whole batch adds.
 
     Attributes:
@@ -237,8 +232,7 @@ class Tags:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class FoundLine:
+class FoundLine(Frozen):
     """How many keys of a chunk were found in a file, by fate, and the number of the locations file that has them."""
 
     file: int

@@ -8,13 +8,13 @@ no value can be wrong, nothing but the columns that keys are made of is read in 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakeindex.frozen import Frozen
 from lakeindex.model import Operation
 from lakeindex.options.option import CONDITION_OPTIONS
 from lakeindex.options.types import InputFormat
@@ -55,8 +55,7 @@ _LOADS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Addressed:
+class Addressed(Frozen):
     """A batch that stays in its files.
 
     Attributes:

@@ -5,15 +5,16 @@ batch is, whatever its files are called and however its rows come: what its batc
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from lakeindex.commit.run_records import RunIdentity
 from lakeindex.errors import InputError, OptionError, SchemaMismatchError
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.batch_digest import NO_ROWS, BatchDigest, digest_batch
 from lakeindex.model import Operation
 from lakeindex.options.option import MERGE_OPTION, NULL_FOR_MISSING_OPTION, PARTIAL_OPTION
@@ -34,8 +35,7 @@ BATCH_COLUMNS: Final = "batch_columns"
 _FOOTER_BYTES: Final = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnsTask:
+class ColumnsTask(Frozen):
     """Read the columns of one file."""
 
     file: InputFile
@@ -196,8 +196,7 @@ def rows_digest(spec: RunSpec, fitted: FittedBatch, bad_values: pa.Array) -> Bat
     return digest_batch(rows)
 
 
-@dataclass(frozen=True, slots=True)
-class DigestTask:
+class DigestTask(Frozen):
     """Digest the rows of a split, which are not staged yet."""
 
     spec: RunSpec

@@ -6,14 +6,15 @@ import fnmatch
 import posixpath
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 
 import mmh3
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec.structs import replace
 
 from lakeindex.errors import InputError, first_line
+from lakeindex.frozen import Frozen
 from lakeindex.options.types import InputFormat, WriteConfig
 from lakeindex.run.input_rows import Constants, KeyedFile, hash_content
 from lakeindex.storage import in_parallel, is_on_this_machine
@@ -49,8 +50,7 @@ TEXT_SUFFIXES = tuple(suffix for suffix, kind in _SUFFIXES.items() if kind is no
 """What names of CSV and JSON files end with."""
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class InputFile:
+class InputFile(Frozen, order=True):
     """One file of the batch: the store's root, the path below it, its size, version mark and last modification
     (milliseconds since the epoch), and columns that it does not hold.
     """
@@ -72,8 +72,7 @@ class InputFile:
         return f"{plain(self.root).rstrip('/')}/{self.path}"
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(Frozen):
     """A part of the batch that one task reads: row groups ``[first, last)`` of a Parquet file, or a whole file.
 
     Attributes:
@@ -92,8 +91,7 @@ class Split:
     columns: list[str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FoundInputs:
+class FoundInputs(Frozen):
     """The files of a batch, as they were when they were looked for.
 
     Attributes:

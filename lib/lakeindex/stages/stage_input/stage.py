@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Final, TypeAlias
 
@@ -20,8 +19,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from msgspec.structs import replace
 
 from lakeindex.errors import QuarantineExceededError, SchemaMismatchError
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import one_array
 from lakeindex.hashing.batch_digest import NO_ROWS, BatchDigest
 from lakeindex.model import Change, Operation
@@ -175,8 +176,7 @@ _PACKS_A_SLOT = 4
 _REASONS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class KeyTask:
+class KeyTask(Frozen):
     """Read one split; scatter its rows, or stage them if the split ``is_apart``: no other holds a key of its. If its
     file ``stays``, columns that it holds as they are stored are not copied; none but the key's if it is ``addressed``.
     """
@@ -192,8 +192,7 @@ class KeyTask:
     addressed: Addressed | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class KeyResult:
+class KeyResult(Frozen):
     """What keying a split gave; ``combined``: rows that lost to another of their piece."""
 
     rows: int = 0
@@ -216,8 +215,7 @@ class KeyResult:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SortTask:
+class SortTask(Frozen):
     """Combine and sort one bucket's pieces, or a part of them, into staged files."""
 
     spec: RunSpec
@@ -229,8 +227,7 @@ class SortTask:
     addressed: Addressed | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Built:
+class _Built(Frozen):
     """What both maps gave: of the splits that were staged unscattered (``whole``, in the order of their keys),
     and of the buckets.
     """
@@ -318,8 +315,7 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner, *, loads: bool
     return manifest
 
 
-@dataclass(frozen=True, slots=True)
-class _Input:
+class _Input(Frozen):
     """A batch that is to be staged."""
 
     spec: RunSpec

@@ -13,15 +13,16 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from msgspec.structs import replace
 
 from lakeindex.errors import InputError, ObjectNotFoundError
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import one_array
 from lakeindex.hashing.murmur import murmur
 from lakeindex.model import Change, Operation
@@ -41,8 +42,7 @@ from lakeindex.write.combine import ARRIVAL, Combining, combine_and_sort, combin
 from lakeindex.write.merge_rows import UpdateRule
 
 
-@dataclass(frozen=True, slots=True)
-class SpilledPiece:
+class SpilledPiece(Frozen):
     """Rows of one bucket in a spilled object.
 
     Attributes:
@@ -58,8 +58,7 @@ class SpilledPiece:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class HeldPiece:
+class HeldPiece(Frozen):
     """Rows of one bucket in memory; ``decoded_bytes`` is about what they take."""
 
     bucket: int
@@ -70,8 +69,7 @@ class HeldPiece:
 Piece: TypeAlias = SpilledPiece | HeldPiece
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Frozen):
     """Part ``number`` of ``of`` of a bucket; ``buckets``: how many the batch was scattered over."""
 
     buckets: int
@@ -79,8 +77,7 @@ class Cut:
     of: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Scatter:
+class Scatter(Frozen):
     """How a batch is scattered: over ``buckets``, rows of one lookup key, or of one partition, into one of them."""
 
     buckets: int
@@ -214,8 +211,7 @@ _STAGED_BYTES = 64 * 1024 * 1024
 """A staged file is closed at about so many decoded bytes: a chunk is read with the file it is in."""
 
 
-@dataclass(frozen=True, slots=True)
-class StagedChunk:
+class StagedChunk(Frozen):
     """A chunk as it was staged: where, how many rows, deletes among them, and its keys."""
 
     partition: str
@@ -237,8 +233,7 @@ class StagedChunk:
         return self.partition, self.max_key
 
 
-@dataclass(frozen=True, slots=True)
-class Staged:
+class Staged(Frozen):
     """Staged files and their chunks, what was combined away, and bytes of the rows: columns compressed, and decoded;
     partitions of the rows, where the operation has to know them.
     """

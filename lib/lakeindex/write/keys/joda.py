@@ -20,11 +20,11 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from dataclasses import dataclass
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lakeindex.errors import OptionError
+from lakeindex.frozen import Frozen
 
 _MONTHS: Final = (
     "January", "February", "March", "April", "May", "June",
@@ -104,8 +104,7 @@ def _refused(pattern: str, part: str) -> OptionError:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Moment:
+class _Moment(Frozen):
     """A time in fields."""
 
     year: int

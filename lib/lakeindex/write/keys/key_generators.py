@@ -12,7 +12,6 @@ A row without a key, or whose partition path would leave the table's folder, get
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import reduce
 from typing import Final
@@ -22,6 +21,7 @@ import pyarrow.compute as pc
 
 from lakeindex.errors import OptionError, SchemaMismatchError, TableUnsupportedError
 from lakeindex.format.partitions import DEFAULT_PARTITION, escape_partition_value, partition_path_problem
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import plain_strings
 from lakeindex.model import KeyGeneratorType
 from lakeindex.options.option import TIMESTAMP_TEXT_OPTION, TIMESTAMP_ZONE_OPTION
@@ -63,8 +63,7 @@ _NOT_FOLLOWED: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class KeySpec:
+class KeySpec(Frozen):
     """All that key generation needs.
 
     Attributes:
@@ -86,10 +85,13 @@ class KeySpec:
     url_encode: bool = False
     time_options: TimeOptions | None = None
     complex_new_encoding: bool = False
-    timestamp_texts: frozenset[str] = field(
-        default=frozenset(), repr=False
-    )  # older checkpoints name a key by this repr
-    timestamp_zone: str = field(default="UTC", repr=False)
+    timestamp_texts: frozenset[str] = frozenset()
+    timestamp_zone: str = "UTC"
+
+    def __repr__(self) -> str:
+        """Without what says how texts are read: older checkpoints name a key by this."""
+        shown = (name for name in self.__struct_fields__ if not name.startswith("timestamp_"))
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
     def __post_init__(self) -> None:
         if not self.record_key_fields:
@@ -260,8 +262,7 @@ EMPTY_PART: Final = "__empty__"
 _NO_TEXT: Final = pa.scalar(None, pa.string())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class KeyedColumns:
+class KeyedColumns(Frozen, eq=False):
     """Keys of a batch, row by row.
 
     Attributes:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -18,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.errors import OptionError, SchemaMismatchError
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import without_dictionary
 from lakeindex.write.keys.java_text import milliseconds_of
 from lakeindex.write.keys.joda import JodaFormat, JodaParser, zone_of
@@ -68,8 +68,7 @@ _FIXED_UNITS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TimeOptions:
+class TimeOptions(Frozen):
     """How a time becomes a partition path.
 
     Attributes:

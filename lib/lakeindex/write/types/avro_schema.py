@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 
 from lakeindex.errors import SchemaMismatchError, TableCorruptError
+from lakeindex.frozen import Frozen
 from lakeindex.write.types.type_fit import is_text
 
 META_COLUMNS = (
@@ -228,8 +228,7 @@ def schema_from_avro(text: str) -> pa.Schema:
     return pa.schema([f for f in fields if f.name not in META_COLUMNS])
 
 
-@dataclass(frozen=True, slots=True)
-class _Names:
+class _Names(Frozen):
     """Types that were named before.
 
     Attributes:

@@ -10,7 +10,6 @@ side of the point. Stored values are read as :mod:`lakeindex.write.types.widenin
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
@@ -18,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.errors import SchemaMismatchError, first_line
+from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import one_array
 from lakeindex.options.option import (
     CSV_DELIMITER_OPTION,
@@ -53,8 +53,7 @@ _DELIMITERS: Final = (";", "\t", "|", ":", ",")
 _HOW_TO_SAY = f'schema_mode="{{mode}}" (--schema-mode {{mode}}; option {SCHEMA_MODE_OPTION})'
 
 
-@dataclass(frozen=True, slots=True)
-class FittedBatch:
+class FittedBatch(Frozen):
     """A batch in the table's columns.
 
     Attributes:
@@ -69,8 +68,7 @@ class FittedBatch:
     null_problem: pa.StringArray
 
 
-@dataclass(frozen=True, slots=True)
-class Lacking:
+class Lacking(Frozen):
     """What can be done about columns that a batch lacks.
 
     Attributes:
