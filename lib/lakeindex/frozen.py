@@ -18,13 +18,10 @@ class Frozen(msgspec.Struct, frozen=True):
 
 
 class ComparedInPart(Frozen, eq=False):
-    """A value beside which something is held that does not make it another: a store, a cache, a compiled form.
-
-    Attributes:
-        aside: names of the fields that are not compared.
-    """
+    """A value beside which something is held that does not make it another: a store, a cache, a compiled form."""
 
     aside: ClassVar[frozenset[str]]
+    """Names of the fields that are not compared."""
 
     def _compared(self) -> tuple[object, ...]:
         return tuple(getattr(self, name) for name in self.__struct_fields__ if name not in self.aside)
