@@ -20,8 +20,9 @@ from lakeindex.index.bucket_options import BucketLayout
 from lakeindex.index.locations import in_memory
 from lakeindex.model import IndexType
 from lakeindex.operations.rescale import migrate_to_buckets
+from lakeindex.operations.rows.key_sets import KeysFile
 from lakeindex.tasks.local_runner import LocalRunner
-from tests.builders import SCHEMA, Row, batch_of, make_table, rows_of
+from tests.builders import SCHEMA, Row, as_hudis, batch_of, make_table, rows_of
 from tests.golden import made_once
 from tests.strategies import examples
 from tests.unit.operations.tables import flip, live_files
@@ -231,6 +232,12 @@ def test_what_a_partition_cannot_say_is_asked_in_its_own_files(tmp_path: Path):
     moved.rename(moved.with_name("f" * 8 + moved.name[8:]))  # a clustering that the index did not see
     report = table.get(["k1x", "k2x"]).report
     assert (report.rows, report.files_opened) == (2, 1)
+    several = wide_table.__wrapped__(tmp_path / "wide", "RECORD_LEVEL_INDEX")
+    several.index_build()  # none of its keys is in a delta
+    name = several.get("k00001").rows["_hoodie_file_name"][0].as_py()
+    moved = Path(several.uri) / "x" / name
+    moved.rename(moved.with_name("f" * 8 + name[8:]))
+    assert several.get(["k00001", "k00123"]).missing == (), "what it says of other keys counts"
 
 
 def test_as_of_gives_rows_of_then(tmp_path: Path):
@@ -344,6 +351,10 @@ def test_a_key_that_the_table_cannot_have_is_an_error(tmp_path: Path):
         assert "region, number" in str(refused.value.hint)
     with pytest.raises(InputError, match="no record key"):
         table.get(pa.array(["eu"]))
+    with pytest.raises(InputError, match="no row has such a key"):
+        table.get([("eu", 7), (None, None)])
+    with pytest.raises(InputError, match="which one holds the keys"):
+        table.get(pa.table({"region": ["eu"], "day": ["x"]}))
     assert table.get("region:e\nu,number:7").rows.num_rows == 0, "a text may have several lines"
     numbers = make_table(
         tmp_path / "n", schema=pa.schema([("id", pa.int64()), ("day", pa.string()), ("ts", pa.int64())])
@@ -355,6 +366,11 @@ def test_a_key_that_the_table_cannot_have_is_an_error(tmp_path: Path):
         assert numbers.get(other).rows.num_rows == 0, "a key that may be there, and is not"
     with pytest.raises(InputError, match="cannot be True"):
         numbers.get([True])
+    wrong_values = (float("inf"), float("nan"), 2**70, 1.5, [1], "0x7", "seven")
+    of_rows = [{"id": one} for one in wrong_values]
+    for odd in (*of_rows, pa.table({"id": ["7", "0x7"]}), pa.table({"id": ["seven"]}), pa.table({"id": [7.5]})):
+        with pytest.raises(InputError, match="column 'id' of a key cannot be that"):
+            numbers.get(odd)
     for bad in ("07", "seven", "7.0", "+7", "-0", ""):
         with pytest.raises(InputError, match="a whole number"):
             numbers.get(bad)
@@ -366,6 +382,10 @@ def test_a_key_is_asked_for_as_it_is_given(tmp_path: Path):
     table = make_table(tmp_path / "t", schema=pa.schema([("id", pa.date32()), *SCHEMA.remove(0)]))
     table.upsert(pa.table({"id": [noon.date()], "day": ["x"], "ts": [1], "v": ["a"]}))
     assert table.get({"id": noon.date()}).rows.num_rows == 1
+    moments = make_table(tmp_path / "m", schema=pa.schema([("id", pa.timestamp("us", "UTC")), *SCHEMA.remove(0)]))
+    moments.upsert(pa.table({"id": [noon], "day": ["x"], "ts": [1], "v": ["a"]}))
+    for unit in ("s", "ms", "us"):
+        assert moments.get(pa.table({"id": pa.array([noon], pa.timestamp(unit, "UTC"))})).rows.num_rows == 1, unit
     for keys in ({"id": noon}, [{"id": noon.replace(tzinfo=None)}], pa.table({"id": [noon]})):
         with pytest.raises(InputError, match="column 'id' of a key cannot be that"):
             table.get(keys)
@@ -388,6 +408,12 @@ def test_key_sets_of_all_kinds(tmp_path: Path):
         text,
         parquet,
         capitals,
+        KeysFile(str(text)),
+        [text],
+        ["k00002", parquet, "k00001"],
+        pa.array(["k00001", "k00002"], pa.string_view()),
+        pa.table({"whatever": ["k00002", "k00001"]}),
+        pa.table({"_hoodie_record_key": ["k00001", "k00002"], "id": ["k00003", "k00004"]}),
     ]
     for keys in kinds:
         assert table.get(keys).rows.column("id").to_pylist() == ["k00001", "k00002"], keys
@@ -396,6 +422,9 @@ def test_key_sets_of_all_kinds(tmp_path: Path):
     )
     numbers.upsert(pa.table({"id": [7, -8], "day": ["x", "x"], "ts": [1, 1]}))
     assert numbers.get(pa.array([7, -8, 9])).missing == ("9",)
+    for kind in (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())):
+        some = pa.array(["7", "-8"]).cast(kind)
+        assert numbers.get(pa.table({"id": some})).rows.num_rows == numbers.get(some).rows.num_rows == 2, kind
 
 
 @pytest.mark.parametrize("begin", ["", "\N{ZERO WIDTH NO-BREAK SPACE}"])
@@ -416,7 +445,7 @@ def test_a_file_has_the_keys_as_they_are(tmp_path: Path, begin: str):
     [
         ([1], "cannot be 1"),
         (["a", None], "cannot be None"),
-        (pa.array(["a", None]), "key 1 is null"),
+        (pa.array(["a", None, None]), "key 1 is null"),
         (pa.array([1.5]), "cannot be double"),
         (pa.table({"a": ["x"], "b": ["y"]}), "which one holds the keys"),
         (Path("/nowhere/keys.txt"), "no file of keys"),
@@ -425,6 +454,48 @@ def test_a_file_has_the_keys_as_they_are(tmp_path: Path, begin: str):
 def test_what_is_no_set_of_keys_is_refused(tmp_path: Path, keys: object, match: str):
     with pytest.raises(InputError, match=match):
         make_table(tmp_path / "t").get(keys)  # type: ignore[arg-type] # wrong on purpose
+
+
+def test_a_file_that_is_none_of_keys_is_refused(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    for name, data in (("keys.txt", b"a\n\xff"), ("keys.parquet", b"PAR1 and no more")):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(InputError, match=f"{name}' cannot be read"):
+            table.get(tmp_path / name)
+    (tmp_path / "folder.txt").mkdir()
+    with pytest.raises(InputError, match=r"folder\.txt"):
+        table.get(tmp_path / "folder.txt")
+
+
+def test_keys_within_structs(tmp_path: Path):
+    place = pa.struct([("city", pa.int64()), ("zip", pa.string())])
+    schema = pa.schema([("place", place), *SCHEMA])
+    table = make_table(tmp_path / "t", schema=schema, keys=("v", "id"))
+    properties = as_hudis(table) / ".hoodie/hoodie.properties"
+    properties.write_text(properties.read_text().replace("recordkey.fields=v,id", "recordkey.fields=place.city,id"))
+    table = LakeTable(table.uri)
+    rows = [{"place": {"city": n, "zip": "z"}, "id": "a", "day": "x", "ts": 1, "v": str(n)} for n in (7, 8)]
+    table.upsert(pa.Table.from_pylist(rows, schema=schema), options={"hoodie.index.type": "BLOOM"})
+    for keys in ({"place.city": "7", "id": "a"}, (7, "a"), [(7, "a")], "place.city:7,id:a"):
+        assert table.get(keys).rows.column("v").to_pylist() == ["7"], keys
+    for odd, why in ((("seven", "a"), "column 'place.city' of a key"), ("placeXcity:7,id:a", "no record key")):
+        with pytest.raises(InputError, match=why):
+            table.get([odd])
+
+
+def test_keys_whose_making_is_not_known_are_asked_for_as_they_are_stored(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of([Row("a", "x", 1, "1")]))
+    properties = as_hudis(table) / ".hoodie/hoodie.properties"
+    kept = [line for line in properties.read_text().splitlines() if "keygenerator" not in line]
+    properties.write_text("\n".join([*kept, "hoodie.table.keygenerator.class=org.example.Own"]) + "\n")
+    unknown = LakeTable(table.uri)
+    for keys in ("a", ["a"], pa.array(["a"]), pa.table({"some": ["a"]}), pa.table({"_hoodie_record_key": ["a"]})):
+        assert unknown.get(keys).rows.num_rows == 1, keys
+    assert unknown.scan(where="id = 'a'").explain().keys is None
+    for odd, why in (({"id": "a"}, "not known how"), (pa.table({"id": ["a"], "v": ["1"]}), "which one holds the keys")):
+        with pytest.raises(InputError, match=why):
+            unknown.get(odd)
 
 
 def test_no_keys_and_empty_tables(tmp_path: Path):

@@ -21,7 +21,7 @@ from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import RECORD_KEY
 from lakeindex.write.keys.key_generators import KeySpec
 from lakeindex.write.types.moments import MomentsFile
-from lakeindex.write.types.type_fit import from_texts, python_problem, type_problem
+from lakeindex.write.types.type_fit import from_texts, is_text, python_problem, type_problem
 
 OneKey: TypeAlias = str | Mapping[str, Any] | tuple[Any, ...]
 """A record key as it is stored, or the values of its columns: by name, or of a composite key in the key's order."""
@@ -133,6 +133,8 @@ def _typed(given: Sequence[Any] | pa.ChunkedArray, kind: pa.DataType | None) -> 
     if isinstance(given, pa.ChunkedArray):
         if kind is not None and pa.types.is_timestamp(given.type) and (problem := type_problem(given.type, kind)):
             raise ValueError(f"its type is {given.type}: {problem}")
+        if kind is not None and is_text(given.type):
+            return from_texts(plain_strings(given), kind)
         return given if kind is None else given.cast(kind)
     if kind is None:
         return pa.array(given)
@@ -262,9 +264,7 @@ def _as_text(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     if pa.types.is_integer(kind):
         array = one_array(column) if isinstance(column, pa.ChunkedArray) else column
         return array.cast(pa.string())
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    if not any(is_text(kind) for is_text in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)):
+    if not is_text(kind):
         raise InputError(f"record keys cannot be {kind}", culprit=str(kind), hint="give texts or whole numbers")
     return plain_strings(column).cast(pa.string())
 
