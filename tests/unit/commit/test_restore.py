@@ -14,7 +14,13 @@ from lakeindex.commit.services.clean import clean_table
 from lakeindex.commit.services.restore import Going, later_writes, plan_restore, restore_table
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.commit.services.savepoints import create_savepoint, delete_savepoint, list_savepoints
-from lakeindex.errors import LakeIndexError, PendingInstantError, TableUnsupportedError, UsageError
+from lakeindex.errors import (
+    LakeIndexError,
+    PendingInstantError,
+    TableCorruptError,
+    TableUnsupportedError,
+    UsageError,
+)
 from lakeindex.format import instants as names
 from lakeindex.model import Instant, InstantState
 from lakeindex.options.types import LockProvider
@@ -289,6 +295,22 @@ def test_a_damaged_commit_of_which_no_verdict_is_left_can_be_restored_away(world
     assert live_rows(world.store)["a1"] == ["one"]
 
 
+@pytest.mark.parametrize("begun", [b"{", None])
+def test_a_damaged_commit_that_nothing_says_anything_of_is_named(world: World, begun: bytes | None) -> None:
+    _, second, third = three(world)
+    forget_verdict(world.store, third)
+    done, *_ = (one for one in Table.open(world.store).load_timeline().find(third))
+    world.store.write(LAYOUT.path(done), b"another one's")
+    inflight = LAYOUT.path(replace(done, state=InstantState.INFLIGHT))
+    if begun is None:
+        world.store.delete(inflight)
+    else:
+        world.store.write(inflight, begun)
+    with pytest.raises(TableCorruptError) as caught:
+        restore(world, second)
+    assert caught.value.culprit == LAYOUT.path(done)
+
+
 def test_an_instant_that_a_killed_archiver_has_in_its_log_is_not_restored_to(world: World) -> None:
     """The next archiver takes it off the timeline, though nothing newer is in the archive."""
     _, second, _ = three(world)
@@ -388,8 +410,15 @@ def test_what_another_writer_has_under_way_is_in_the_way(world: World) -> None:
     for action in (names.CLEAN, names.REPLACE_COMMIT, names.INDEXING, names.CLUSTERING):
         path = LAYOUT.path(Instant(LATE, action, InstantState.REQUESTED))
         world.store.write(path, b"")
-        with pytest.raises(PendingInstantError, match=action):
+        with pytest.raises(PendingInstantError, match=action) as caught:
             plan_restore(Table.open(world.store), first)
+        cures = {
+            names.CLEAN: "(--force) it is taken for dead, and the restore",
+            names.INDEXING: "let its writer finish it",
+        }
+        cure = cures.get(action, f"`lakeindex rollback TABLE {LATE} --force`")
+        assert cure in str(caught.value.hint)
+        assert ("--force" in str(caught.value.hint)) is (action != names.INDEXING)
         if action == names.INDEXING:
             with pytest.raises(PendingInstantError, match=action):
                 plan_restore(Table.open(world.store), first, force=True)  # nobody settles it but its writer

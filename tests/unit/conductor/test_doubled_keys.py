@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.errors import InvariantError, OptionError, QuarantineExceededError
+from lakeindex.errors import InvariantError, MetadataTableError, OptionError, QuarantineExceededError
 from lakeindex.run.summary import RunSummary
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
@@ -56,6 +56,19 @@ def test_a_delete_takes_every_copy(tmp_path: Path, index: str, within: bool):
     again = table.upsert(batch_of([Row(key, "x", 9, "9") for key in "abcn"]))
     assert (again.inserts, again.updates) == (2, 2)
     assert table.check().ok
+
+
+@pytest.mark.parametrize(("version", "within"), [("6", False), ("9", False), ("9", True)])
+def test_no_record_index_is_built_that_would_know_one_of_two_copies(tmp_path: Path, version: str, within: bool):
+    kind = {"hoodie.index.type": "SIMPLE" if version == "9" else "GLOBAL_SIMPLE", "hoodie.write.table.version": version}
+    table = make_table(tmp_path / "t", **{name.replace(".", "__"): text for name, text in kind.items()})
+    table.upsert(batch_of(FIRST if version == "9" else FIRST[:3]))
+    (file,) = Table.open(open_storage(table.uri)).snapshot().base_files("x")
+    inserted(table, [Row("b", "x", 5, "5"), Row("n", "x", 1, "1")], into=file.file_id if within else None)
+    with pytest.raises(MetadataTableError, match=r"record key 'b' is in x/.*parquet") as caught:
+        table.metadata_build(["files", "record_index"])
+    assert caught.value.culprit == "b"
+    assert "record_index" not in [one.name for one in table.metadata_status().partitions]
 
 
 @pytest.mark.parametrize("index", GLOBAL)

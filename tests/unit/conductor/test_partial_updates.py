@@ -114,6 +114,23 @@ def test_a_row_that_moves_takes_what_was_not_given_with_it(tmp_path: Path):
     assert table.check().ok
 
 
+@pytest.mark.parametrize("at_once", ["100", "5"])
+def test_each_of_many_rows_that_move_takes_its_own_with_it(tmp_path: Path, at_once: str):
+    """Of two files and several row groups, in another order than they are stored, beside rows that stay, in one chunk and in several."""
+    options = {**SMALL, "lakeindex.chunk.rows": at_once}
+    table = make_table(tmp_path / "t", hoodie__index__type="GLOBAL_SIMPLE")
+    table.upsert(batch_of([Row(f"k{n:02d}", "xz"[n % 2], 1, str(n)) for n in range(20)]), options=options)
+    order = [17, 4, 15, 2, 11, 9, 8, 0, 16, 3]
+    moving = {n for n in order if n not in (2, 11)}
+    days = ["y" if n in moving else "xz"[n % 2] for n in order]
+    batch = pa.table({"id": [f"k{n:02d}" for n in order], "day": days, "ts": [2] * len(order)})
+    done = table.upsert(batch, partial=True, options=options)
+    assert done.fates == {"updates": 2, "moved": 8}
+    expected = {f"k{n:02d}": ("y" if n in moving else "xz"[n % 2], 1 + (n in order), str(n)) for n in range(20)}
+    assert rows_of(table, "_hoodie_partition_path", "ts", "v") == expected
+    assert table.check(deep=True).ok
+
+
 def test_a_null_partition_value_is_one(tmp_path: Path):
     """The partition's column is what a row's place is made of: its nulls keep nothing."""
     table = make_table(tmp_path / "t", hoodie__index__type="GLOBAL_SIMPLE")

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 
@@ -29,6 +30,7 @@ from lakeindex.write.keys.key_generators import KeySpec
 from lakeindex.write.types.avro_schema import schema_to_avro
 from tests.builders import Row, as_hudis, batch_of, make_table, rows_of
 from tests.scheduling import some_of
+from tests.unit.operations.tables import flip, live_files, rewrite
 from tests.vectors_support import KEYS, unpack_table
 
 TEXTS = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
@@ -242,6 +244,40 @@ def test_an_index_that_rows_contradict_cannot_be_said(whose: str, tmp_path: Path
         table.upsert(rows, options={"hoodie.index.type": "BLOOM"})
     assert "index migrate" in str(caught.value.hint)
     assert binding_of(table) == bound
+
+
+def test_a_file_that_does_not_say_where_its_rows_belong_keeps_an_index_from_being_said(tmp_path: Path) -> None:
+    """Another writer may have left the partition's column out of it."""
+    for left in ("rows", "none"):
+        table = make_table(tmp_path / left)
+        rows = [Row("a", "x", 1, "v"), Row("b", "x", 1, "v")]
+        table.upsert(batch_of(rows))
+        as_hudis(table)
+        table = LakeTable(table.uri)
+        table.upsert(batch_of(rows[:1]), options=MERGE)
+        if left == "none":
+            table.delete(batch_of(rows).select(["id", "day"]))
+        (file,) = live_files(Path(table.uri))
+        rewrite(file, lambda stored: stored.drop_columns(["day"]))
+        again = batch_of([Row("c", "y", 1, "v")])
+        if left == "rows":
+            with pytest.raises(OptionError, match="'x'"):
+                table.upsert(again, options={"hoodie.index.type": "BLOOM"})
+        else:
+            table.upsert(again, options={"hoodie.index.type": "BLOOM"})
+            assert binding_of(table)["is_stated"] is True
+
+
+def test_a_file_that_cannot_be_compared_is_named(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of([Row(f"k{number}", "x", 1, "v") for number in range(9)]))
+    as_hudis(table)
+    (file,) = live_files(Path(table.uri))
+    place = pq.read_schema(file).get_field_index("id")
+    flip(file, pq.read_metadata(file).row_group(0).column(place).data_page_offset + 2)
+    with pytest.raises(TableCorruptError, match="parquet' cannot be read") as caught:
+        LakeTable(table.uri).upsert(batch_of([Row("k0", "x", 2, "v")]), options=MERGE)
+    assert caught.value.culprit == file.relative_to(table.uri).as_posix()
 
 
 def test_a_global_index_can_be_said_later_whatever_rows_show(tmp_path: Path) -> None:

@@ -180,6 +180,12 @@ def services_of_others(table: LakeTable) -> dict[str, tuple[str, bytes]]:
     }
 
 
+def taken_back(table: LakeTable, *days: str, action: str = "commit") -> bytes:
+    """The plan of another writer that takes back files of these partitions."""
+    files = {file.partition: (f"file:{table.uri}/{file.path}",) for file in table.files() if file.partition in days}
+    return foreign(format_rollback_plan(RollbackPlan(instant_time="20200101000000000", action=action, files=files)))
+
+
 def foreign(plan: bytes) -> bytes:
     return plan.replace(OWN_SYNC_MARKER, b"somebody-elses-1")
 
@@ -198,6 +204,47 @@ def test_what_others_take_back_makes_no_hole_elsewhere(tmp_path: Path, version: 
         with pytest.raises(MetadataTableError, match="1 missing entries"):
             table.upsert(batch_of(BATCH))
         assert len(table.scan(columns=["id"]).to_arrow()) == len(STORED), what
+
+
+def wrong_in_both(shards: Shards, schema: str) -> None:
+    a_stale_key(shards, schema)
+    in_a_file_group_that_is_gone(shards, schema)
+
+
+@pytest.mark.parametrize("version", some_of(["6", "9"], {"9"}.__contains__, pytest.mark.slow))
+def test_what_is_wrong_of_file_groups_that_others_take_back_is_nobodys_hole(tmp_path: Path, version: str) -> None:
+    """The entries of such files go before the files do. What is replaced is in no plan."""
+    right, _ = table_of(tmp_path, version, "RECORD_INDEX")
+    x, y, both, nothing, replaced = (
+        taken_back(right, *days, action=action)
+        for *days, action in (("x", "commit"), ("y", "commit"), ("x", "y", "commit"), ("commit",), ("replacecommit",))
+    )
+    cases: list[tuple[Edit, list[bytes], bool]] = [
+        (a_key_missing, [x], True),
+        (a_key_missing, [y], False),
+        (a_stale_key, [y], True),
+        (a_stale_key, [x], False),
+        (in_a_file_group_that_is_gone, [x], True),
+        (wrong_in_both, [x], False),
+        (wrong_in_both, [both], True),
+        (wrong_in_both, [x, y], True),
+        (a_key_missing, [nothing], False),
+        (a_key_missing, [replaced], True),
+        (a_key_missing, [y, replaced], True),
+    ]
+    for number, (edit, plans, is_fine) in enumerate(cases):
+        table = copied(right, tmp_path / str(number))
+        edit_record_index(table, edit)
+        for second, plan in enumerate(plans):
+            instant = Path(table.uri, ".hoodie", "timeline" if version == "9" else "", f"2026010100000{second}000")
+            instant.with_suffix(".rollback.requested").write_bytes(plan)
+            instant.with_suffix(".rollback.inflight").write_bytes(b"")
+        asked = batch_of([Row("new", "y", 2, "2")])
+        if is_fine:
+            assert table.upsert(asked, dry_run=True).inserts == 1, number
+        else:
+            with pytest.raises(MetadataTableError, match=" entries, "):
+                table.upsert(asked, dry_run=True)
 
 
 @pytest.mark.parametrize("version", ["6", "9"])

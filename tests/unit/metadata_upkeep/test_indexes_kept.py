@@ -126,6 +126,20 @@ def test_buckets_are_rescaled(tmp_path: Path) -> None:
         check_indexes(table)
 
 
+def test_a_replacement_and_a_delete_are_taken_back_together(tmp_path: Path) -> None:
+    """Of what both changed, the one everywhere and the other in a file group that is older."""
+    table = make_table(tmp_path / "t", **GLOBAL)
+    first = table.upsert(batch_of([Row("a", "x", 1, "v"), Row("b", "y", 1, "v"), Row("c", "y", 1, "v")])).instant
+    table.metadata_build(EVERYTHING)
+    table.delete(batch_of([Row("c", "y", 2, "v")]).select(["id", "day"]))
+    table.insert_overwrite(batch_of([Row("d", "x", 1, "v")]))
+    table.maintain(["metadata"])
+    check_indexes(table)
+    table.restore(first or "")
+    check_indexes(table)
+    assert (table.metadata_verify().ok, table.count()) == (True, 3)
+
+
 def row(key: str, day: str, version: int = 1) -> pa.Table:
     return pa.table({"id": [key], "day": [day], "ts": [version], "v": [f"v{version}"]})
 

@@ -25,6 +25,8 @@ def test_columns_come_out_in_the_tables_order_and_types():
     aligned = align(rows, FILE, schema)
     assert aligned.schema == schema
     assert aligned.to_pydict() == {"a": ["p", "q"], "new": [None, None], "b": [1, 2]}
+    must = pa.schema([pa.field("must", pa.int64(), nullable=False)])
+    assert align(rows.slice(0, 0), FILE, must).schema == must, "no row lacks it"
 
 
 def test_lists_of_another_element_name_are_the_same_lists():
@@ -38,6 +40,7 @@ def test_lists_of_another_element_name_are_the_same_lists():
     [
         (pa.table({"a": ["no number"]}), pa.field("a", pa.int64()), "'a' is string, not int64"),
         (pa.table({"a": [2**40]}), pa.field("a", pa.int32()), "'a' is int64, not int32"),
+        (pa.table({"a": [[1]]}), pa.field("a", pa.int64()), "'a' is list<.*>, not int64"),
         (pa.table({"a": [1]}), pa.field("b", pa.int64(), nullable=False), "lacks column 'b'"),
     ],
 )

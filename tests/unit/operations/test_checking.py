@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -149,9 +150,11 @@ def test_a_name_that_looks_like_an_instant(table: Path):
 def test_an_unknown_action_is_only_noted(table: Path):
     (table / ".hoodie" / "20260101000000000.frobnicate").write_bytes(b"")
     (table / ".hoodie" / "20260101000000000.frobnicate.requested").write_bytes(b"")
+    (table / ".hoodie" / "20260101000000000.restore.requested").write_bytes(b"{}")
     report = check_table(str(table))
     assert report.ok
     assert any("frobnicate" in note for note in report.notes)
+    assert any("restore 20260101000000000 is requested, not completed" in note for note in report.notes)
 
 
 def test_an_instant_that_was_rolled_back_and_is_still_there(tmp_path: Path):
@@ -161,6 +164,24 @@ def test_an_instant_that_was_rolled_back_and_is_still_there(tmp_path: Path):
     for suffix in (".commit", ".commit.requested"):
         (table / ".hoodie" / f"{at}{suffix}").write_text("{}", encoding="utf-8")
     assert _has(check_table(str(table)), Broken.ROLLBACK, at)
+
+
+@pytest.mark.usefixtures("time_leaps")
+def test_each_instant_that_is_still_there_is_told_and_no_other(table: Path):
+    """Beside what was damaged, of several each; not its savepoint, nor a clustering, which Hudi takes up again."""
+    folder, instants = table / ".hoodie", commit_instants(table)
+    first, second, third = instants[:3]
+    clustering, undone = "20270101000000000", "20270101000000001"
+    (folder / f"{clustering}.clustering.requested").write_bytes(b"{}")
+    for path in folder.glob(f"{third}.*"):
+        path.unlink()
+    (folder / f"{third}.savepoint").write_bytes(savepoint_bytes({}))
+    gone = [RollbackMetadata(undone, one, "commit") for one in (first, second, third, clustering)]
+    (folder / f"{undone}.restore").write_bytes(format_restore_metadata(undone, gone, 1))
+    (folder / "20261231000000000.restore").write_bytes(b"{")
+    found = check_table(str(table)).violations
+    assert sorted(one.culprit for one in found if one.kind is Broken.ROLLBACK) == [first, second]
+    assert all(undone in one.message for one in found if one.kind is Broken.ROLLBACK)
 
 
 def _set_schema(commit: dict[str, Any]) -> None:
@@ -182,6 +203,53 @@ def test_no_commit_with_a_schema(table: Path):
     for at in commit_instants(table):
         edit_commit(table / ".hoodie" / f"{at}.commit", _set_schema)
     assert _kinds(check_table(str(table))) == {Broken.COMMIT}
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_a_schema_that_cannot_be_read_is_told_of_the_newest_commit(table: Path, number: int):
+    commit = table / ".hoodie" / f"{commit_instants(table)[number]}.commit"
+    edit_commit(commit, lambda said: said["extraMetadata"].update(schema='{"type": "record"}'))
+    found = [(one.kind, one.culprit) for one in check_table(str(table)).violations]
+    assert found == ([(Broken.COMMIT, '{"type": "record"}')] if number == 2 else [])
+
+
+def test_a_table_without_a_commit_needs_no_schema(tmp_path: Path):
+    assert check_table(make_table(tmp_path / "t").uri).violations == ()
+
+
+def _other_partition(commit: dict[str, Any]) -> None:
+    ((partition, stats), *_) = commit["partitionToWriteStats"].items()
+    del commit["partitionToWriteStats"][partition]
+    commit["partitionToWriteStats"]["elsewhere"] = [{**stats[-1], "partitionPath": "nowhere"}]
+
+
+def _second_stat(name: str) -> Callable[[dict[str, Any]], None]:
+    def edit(commit: dict[str, Any]) -> None:
+        stats = next(iter(commit["partitionToWriteStats"].values()))
+        folder = stats[-1]["path"].rpartition("/")[0]
+        stats.append({**stats[-1], "path": f"{folder}/{name.replace('ITS', stats[-1]['fileId'])}"})
+
+    return edit
+
+
+def test_each_file_of_a_commit_is_where_and_of_whom_it_says(table: Path):
+    """But for logs, which a copy-on-write table does not read."""
+    commit = table / ".hoodie" / f"{commit_instants(table)[2]}.commit"
+    held = commit.read_bytes()
+    first, _, third = commit_instants(table)
+    elsewhere = f"is not of file group .* and instant {third}"
+    cases: list[tuple[Callable[[dict[str, Any]], None], str]] = [
+        (_other_partition, "is listed under partition 'elsewhere'"),
+        (_second_stat(f"{'f' * 36}-0_1-0-0_{third}.parquet"), elsewhere),
+        (_second_stat(f"ITS_1-0-0_{first}.parquet"), elsewhere),
+        (_second_stat(".f-0_20260101000000000.log.1_0-0-0"), ""),
+    ]
+    for edit, says in cases:
+        edit_commit(commit, edit)
+        found = [one.message for one in check_table(str(table)).violations if one.kind is Broken.COMMIT]
+        commit.write_bytes(held)
+        assert bool(found) == bool(says), found
+        assert all(re.search(says, one) for one in found)
 
 
 def _edit_stat(name: str, change: Callable[[Any], Any]) -> Callable[[dict[str, Any]], None]:
@@ -248,6 +316,12 @@ def test_a_missing_partition_file(table: Path):
     (file.parent / ".hoodie_partition_metadata").unlink()
     culprit = relative(table, file.parent / ".hoodie_partition_metadata")
     assert _has(check_table(str(table)), Broken.PARTITION, culprit)
+
+
+def test_a_partition_file_of_another_form_is_one(table: Path):
+    (metadata, *_) = table.rglob(".hoodie_partition_metadata")
+    metadata.rename(metadata.with_suffix(".parquet"))
+    assert check_table(str(table)).violations == ()
 
 
 def test_a_wrong_partition_depth(table: Path):

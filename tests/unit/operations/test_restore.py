@@ -16,7 +16,14 @@ from lakeindex.api.table import LakeTable
 from lakeindex.cli import main
 from lakeindex.commit.recovery import maintaining
 from lakeindex.commit.services.archive import archive_instants
-from lakeindex.errors import LakeIndexError, TableCorruptError, TableUnsupportedError, UsageError, WriteConflictError
+from lakeindex.errors import (
+    LakeIndexError,
+    PendingInstantError,
+    TableCorruptError,
+    TableUnsupportedError,
+    UsageError,
+    WriteConflictError,
+)
 from lakeindex.format.instants import iso_of_instant_time, next_instant_time, previous_instant_time
 from lakeindex.model import Instant, InstantState
 from lakeindex.operations import restore as restoring
@@ -607,6 +614,11 @@ def test_a_savepoint_refuses_what_was_cleaned(tmp_path: Path) -> None:
         table.savepoint_create(first)
     with pytest.raises(TableUnsupportedError, match="cleaned away"):
         table.restore(first, dry_run=True)
+    flat = make_table(tmp_path / "flat", partitions=())
+    times = [str(flat.upsert(batch_of([Row("a", "x", version, "v")])).instant) for version in range(3)]
+    flat.clean(1)
+    with pytest.raises(TableUnsupportedError, match=r"what [0-9a-f-]+ was then is gone"):
+        flat.restore(times[0])
 
 
 @pytest.mark.parametrize("left", ["overwrite", "clean"])
@@ -625,6 +637,10 @@ def test_what_a_dead_writer_left_is_not_in_the_way(left: str) -> None:
         )
     world.store.hook = None
     pass_for_dead(world.store)
+    there = world.store.snapshot()
+    with pytest.raises(PendingInstantError):
+        world.table.restore(times[2], dry_run=True)
+    assert world.store.snapshot() == there, "a dry run settles nothing"
     assert [one.instant for one in world.table.restore(times[2]).commits] == [times[3]]
     assert [row["v"] for row in world.table.read(meta=False).to_pylist()] == ["2"]
     assert not world.timeline().pending

@@ -270,7 +270,7 @@ def test_rows_since_a_point_are_looked_for_in_newer_files_only(tmp_path: Path):
     assert scan.explain().files_left == 1
 
 
-DAYS = ("1969-12-25", "1970-01-02", "1975-06-01", "2026-01-01", "9999-12-31")
+DAYS = ("1969-12-25", "1970-01-01", "1970-01-02", "1975-06-01", "2026-01-01", "9999-12-31")
 COMPARED: dict[str, Callable[[str, str], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -280,12 +280,12 @@ COMPARED: dict[str, Callable[[str, str], bool]] = {
 }
 
 
-def of_times(folder: Path, version: str, stored_as: str) -> LakeTable:
+def of_times(folder: Path, version: str, stored_as: str, days: tuple[str, ...] = DAYS, **more: Any) -> LakeTable:
     """A table that says microseconds of its column ``at``, and whose files, one a day, have it in some unit."""
     schema = pa.schema([*SCHEMA, pa.field("at", pa.timestamp("us"))])
-    table = make_table(folder, schema=schema, hoodie__write__table__version=version)
-    ids, times = [str(number) for number in range(len(DAYS))], [dt.datetime.fromisoformat(day) for day in DAYS]
-    table.upsert(pa.table({"id": ids, "day": DAYS, "ts": [1] * len(DAYS), "v": ids, "at": times}, schema))
+    table = make_table(folder, schema=schema, hoodie__write__table__version=version, **more)
+    ids, times = [str(number) for number in range(len(days))], [dt.datetime.fromisoformat(day) for day in days]
+    table.upsert(pa.table({"id": ids, "day": days, "ts": [1] * len(days), "v": ids, "at": times}, schema))
 
     def in_unit(rows: pa.Table) -> pa.Table:
         place = rows.schema.get_field_index("at")
@@ -309,3 +309,7 @@ def test_statistics_that_say_no_unit_are_those_of_a_file_in_any(tmp_path: Path, 
             assert sorted(scan.to_arrow()["day"].to_pylist()) == expected, (stored_as, word, day)
     after = table.scan(where="at > TIMESTAMP '2026-01-01 00:00:00'").explain()
     assert after.files_pruned_by_statistics >= 3, "microseconds of our days are no milliseconds of the years to 9999"
+    both = of_times(tmp_path / "both", version, "us", ("1970-01-02", "2026-01-01"), partitions=())
+    both.metadata_build(["files", "column_stats"])
+    after = both.scan(where="at > TIMESTAMP '2026-01-01 00:00:00'").explain()
+    assert after.files_pruned_by_statistics == 1, "though the first of them may be milliseconds"

@@ -23,13 +23,15 @@ from msgspec.structs import replace
 import lakeindex
 from lakeindex.api.scan import Scan
 from lakeindex.api.table import LakeTable
-from lakeindex.errors import TableCorruptError, UsageError
+from lakeindex.errors import OptionError, TableCorruptError, UsageError
 from lakeindex.operations.rows import aligned_rows, file_reader
 from lakeindex.operations.rows import scan as operations_scan
 from lakeindex.predicates.predicate import predicate_of
 from lakeindex.storage import parallel
+from lakeindex.storage.memory import Call
 from lakeindex.write.types.avro_schema import META_COLUMNS
 from tests.builders import Row, as_hudis, batch_of, make_table
+from tests.meanwhile import MemoryTable
 from tests.strategies import examples
 from tests.unit.operations.tables import edit_commit, flip, live_files, read_rows
 from tests.vectors_support import commit_instants, table_names, unpack_table
@@ -303,6 +305,45 @@ def test_partition_paths_are_no_evidence_on_tables_that_are_not_bound(tmp_path: 
     report = unbound.scan(where="day = 'd1'").explain(analyze=True)
     assert (report.files_pruned_by_partition, report.files_read, report.rows) == (0, 1, 10)
     assert "not bound" in report.notes[0]
+    assert unbound.scan(where="ts = 1").explain().notes == (), "paths are not asked"
+    odd = {"hoodie.bucket.index.num.buckets": "3"}
+    for where in ("ts = 1", None):
+        with pytest.raises(OptionError, match="buckets"):
+            unbound.scan(where=where, options=odd).explain()
+
+
+def keyed_by(folder: Path, kinds: dict[str, pa.DataType], *values: tuple[Any, ...]) -> LakeTable:
+    """A table of these key columns, with a row for each of some values."""
+    schema = pa.schema([*kinds.items(), ("ts", pa.int64())])
+    table = make_table(folder, schema=schema, keys=tuple(kinds), partitions=())
+    columns = dict(zip(kinds, map(list, zip(*values, strict=True)), strict=True))
+    table.upsert(pa.table({**columns, "ts": list(range(len(values)))}, schema=schema))
+    return table
+
+
+def test_keys_are_made_of_a_condition_only_where_equal_values_have_one_key(tmp_path: Path):
+    """0.0 and -0.0 are equal, and two keys."""
+    at, text, number = dt.datetime(2026, 1, 1, tzinfo=dt.UTC), pa.string(), pa.float64()
+    moment = pa.timestamp("us", "UTC")
+    cases: list[tuple[dict[str, pa.DataType], list[tuple[Any, ...]], str, int, int | None]] = [
+        ({"k": text}, [("a",), ("b",), ("c",)], "k IN ('b', 'c', 'a', 'x')", 3, 4),
+        ({"k": pa.int32()}, [(1,), (2,)], "k = 1", 1, 1),
+        ({"k": pa.int64()}, [(1,), (2,)], "k = 1", 1, 1),
+        ({"k": number}, [(0.0,), (-0.0,), (1.0,)], "k = 0", 2, None),
+        ({"k": moment}, [(at,)], "k = '2026-01-01T00:00:00Z'", 1, None),
+        ({"k": text, "l": number}, [("a", 0.0), ("a", -0.0), ("b", 0.0)], "k = 'a' AND l = 0", 2, None),
+        ({"k": text, "l": text}, [("a", "b"), ("a", "c")], "k = 'a' AND l IN ('c', 'd')", 1, 2),
+        ({"k": text, "l": text}, [("a", "b"), ("a", "c")], "k = 'a'", 2, None),
+        ({"k": text}, [("a",), ("b",)], "_hoodie_record_key IN ('b', 'a')", 2, 2),
+    ]
+    for number, (kinds, values, where, rows, keys) in enumerate(cases):
+        table = keyed_by(tmp_path / str(number), kinds, *values)
+        scan = table.scan(where=where)
+        assert (scan.count(), scan.explain().keys) == (rows, keys), where
+    many = ", ".join(map(repr, range(1_001)))
+    table = keyed_by(tmp_path / "many", {"k": pa.int64(), "l": pa.int64()}, (7, 8), (7, 2_000))
+    scan = table.scan(where=f"k IN ({many}) AND l IN ({many})")
+    assert (scan.count(), scan.explain().keys) == (1, None), "a million of keys are not made"
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -441,7 +482,15 @@ def test_columns_of_no_condition_are_read_where_a_row_was_chosen(
     keys: dict[str, Any] = {"key": ["id"], "partition": ["day"], "ordering": ["ts"]}
     table = lakeindex.create_table(tmp_path / "t", like=rows, **keys)
     table.upsert(rows, options={"lakeindex.parquet.row.group.rows": "20"})
-    conditions = ["n < 30", "n > 190 OR place.x = 150", "n IS NULL", "n = 7", "n = 7 AND place.x = 8", "place.y = '21'"]
+    conditions = [
+        "n < 30",
+        "n > 190 OR place.x = 150",
+        "n IS NULL",
+        "n = 7",
+        "n = 7 AND place.x = 8",
+        "place.y = '21'",
+        "TRUE",
+    ]
     chosen: tuple[list[str] | None, ...] = (None, ["text", "n"], ["place", "text"], ["n"], ["text", "id"])
     scans = list(itertools.product(conditions, chosen))[::2]
 
@@ -452,12 +501,15 @@ def test_columns_of_no_condition_are_read_where_a_row_was_chosen(
         assert [one.num_rows for one in whole] == [table.scan(where=where).count() for where, _ in scans]
         return whole
 
-    at_first = found()
+    def compared() -> int | None:
+        return table.scan(where="n IS NULL", columns=["text"]).explain(analyze=True).rows_read
+
+    at_first, rows_read = found(), compared()
     for (where, columns), one in zip(scans, at_first, strict=True):
         names = columns or rows.column_names
         assert one.equals(rows.filter(predicate_of(where, rows.schema).expression).select(names)), where
     monkeypatch.setattr(file_reader, "_WORTH_A_REQUEST", 0)
-    assert found() == at_first
+    assert (found(), compared()) == (at_first, rows_read)
     (path,) = live_files(Path(table.uri))
     metadata = pq.ParquetFile(path).metadata
     names = [metadata.row_group(3).column(place).path_in_schema for place in range(metadata.num_columns)]
@@ -525,6 +577,27 @@ def test_column_stats_of_the_metadata_table_leave_files_out_unopened(tmp_path: P
     assert both.files_left + sum(pruned) == both.files, "each file is counted once"
 
 
+@pytest.mark.parametrize("part", ["log.1_0-0-0", "hfile"])
+def test_statistics_that_are_taken_away_meanwhile_say_nothing(part: str):
+    """And keep nobody from his work: each row is compared with the condition all the same."""
+    work: dict[str, Callable[[LakeTable], object]] = {
+        "scan": lambda table: table.scan(where="ts > 3").to_arrow()["id"].to_pylist(),
+        "plan": lambda table: "b" * table.scan(where="ts > 3").explain().files_left,
+        "delete": lambda table: ["b"] * table.delete(where="ts > 3").deletes,
+        "update": lambda table: ["b"] * table.update({"v": "'new'"}, where="ts > 3").updates,
+    }
+    for name, asks in work.items():
+        world = MemoryTable.holding([Row("a", "x", 1, "1"), Row("b", "x", 5, "1")])
+        world.table.metadata_build(("files", "column_stats"))
+
+        def is_read(call: Call) -> bool:
+            return call.name.startswith("read") and "/column_stats/" in call.path and call.path.endswith(part)
+
+        done = world.once(is_read, lambda table=world.table: table.metadata_drop(("column_stats",)))
+        assert "".join(asks(world.table)) == "b", name
+        assert done, name
+
+
 def test_what_hudi_says_of_row_groups_without_bounds_leaves_no_file_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -554,7 +627,7 @@ def test_what_hudi_says_of_row_groups_without_bounds_leaves_no_file_out(
     if not table.metadata_status().partitions:
         table.metadata_build(("files", "column_stats"))
     nan, columns = float("nan"), dict[str, list[Any]]()
-    columns |= {"id": ["a", "b", "c"], "day": ["d"] * 3, "ts": [1] * 3, "n": [1.0, 2.0, 3.0], "i": [5, 6, 7]}
+    columns |= {"id": ["a", "b", "c"], "day": ["d"] * 3, "ts": [1] * 3, "n": [1.0, 2.0, 3.0], "i": [0, 6, 7]}
     columns |= {"f": [1000.0, nan, 1.0], "g": [-100.0, nan, 6.0], "h": [100.0, nan, -6.0]}
     columns |= {"t": ["z" * 5000, "a", "c"], "u": ["z" * 5000, "a", "c"]}
     table.upsert(pa.table(columns, schema=schema))

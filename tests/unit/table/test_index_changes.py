@@ -9,6 +9,7 @@ from lakeindex.storage.memory import Call, Fault, MemoryStorage
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import (
     changed_index,
+    every_index,
     forget_dead_changes,
     index_change_path,
     index_in_force,
@@ -79,16 +80,28 @@ def test_a_change_of_an_archived_instant_counts() -> None:
     assert in_force(store) == buckets(8)
 
 
+def test_every_index_that_there_was_is_told_and_no_checksum_beside() -> None:
+    """Whether or not it is in force: a row may lie where one of them left it."""
+    store = World().store
+    put(store, LATER, 8)
+    put(store, NEWEST, 16, completed=False)
+    store_index_change(store, OLDER, index_record(buckets(2)))
+    store.write(f".hoodie/.lakeindex/buckets/.{LATER}.json.crc", b"crc")
+    assert every_index(store, BOUND) == [BOUND, buckets(2), buckets(8), buckets(16)]
+    assert in_force(store) == buckets(8)
+
+
 def test_a_change_of_an_undone_instant_is_removed_and_no_other() -> None:
     world = World()
     store = world.store
     put(store, LATER, 8)
     put(store, NEWEST, 16, completed=False)
     store_index_change(store, OLDER, index_record(buckets(2)))
-    gone, undone = "20260103000000000", "20250101000000001"
-    for time in (gone, undone):
+    gone, undone = "20260103000000000", ("20250101000000001", "20250101000000002", "20260104000000000")
+    for time in (gone, *undone):
         store_index_change(store, time, index_record(buckets(4)))
-    decide(store, Verdict(undone, Outcome.ROLLED_BACK, "token"))
+    for time in undone:
+        decide(store, Verdict(time, Outcome.ROLLED_BACK, "token"))
     forget_dead_changes(store, Table.open(store).load_timeline)
     left = {path.rpartition("/")[2] for path in store.snapshot() if "/buckets/" in path}
     assert left == {f"{time}.json" for time in (LATER, NEWEST, OLDER, gone)}, "of that nothing is proven"
