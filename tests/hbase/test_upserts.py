@@ -6,17 +6,39 @@ import random
 import shutil
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.api.table import LakeTable, open_table
-from lakeindex.errors import HBaseTableError, HBaseUnavailableError, IndexNotBuiltError, StorageError
+from lakeindex.errors import (
+    HBaseTableError,
+    HBaseUnavailableError,
+    IndexChangedError,
+    IndexNotBuiltError,
+    StorageError,
+    WriteConflictError,
+)
+from lakeindex.files.file_system_view import Snapshot
 from lakeindex.index.hbase import hbase_store as hbase
-from lakeindex.index.hbase.hbase_store import HBaseStore, RowWriter
+from lakeindex.index.hbase.hbase_rows import HBaseRows
+from lakeindex.index.hbase.hbase_store import HBaseStore, MarkerRow, RowWriter
+from lakeindex.index.locations.store_context import NOTHING_COMPLETED, LogView, StoreContext
+from lakeindex.index.locations.stored_index import DELTA_SCHEMA
+from lakeindex.operations.index import opened_index
 from lakeindex.operations.table_services import rollback_table
+from lakeindex.options.parse import parse_options
+from lakeindex.run.index.stored_session import StoredSession
+from lakeindex.storage import open_storage
+from lakeindex.table.handle import Table
+from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
 from tests.hbase.conftest import Bench
+from tests.stored_indexes import unseen
 
 pytestmark = pytest.mark.hbase
 
@@ -348,3 +370,150 @@ def test_drop_removes_all_rows_and_a_look_up_asks_for_a_build(bench: Bench) -> N
     table.index_build(options=bench.options())
     table.upsert(batch_of(SECOND), options=bench.options())
     assert_follows(bench, table)
+
+
+@pytest.mark.parametrize("happens", ["drop", "truncate", "build"])
+def test_rows_that_go_between_the_check_and_the_look_up_make_no_key_a_new_one(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, happens: str
+) -> None:
+    """A build of a snapshot of before the last commit takes away what that put."""
+    table, options = bench.table(), bench.options()
+    table.upsert(batch_of(FIRST), options=options)
+    real = HBaseRows.get
+
+    def get(rows: HBaseRows, keys: Sequence[str]) -> dict[str, object]:
+        if "e" in keys:
+            monkeypatch.setattr(HBaseRows, "get", real)
+            if happens == "build":
+                build_of(table, options, older)
+            else:
+                truncate(bench) if happens == "truncate" else table.index_drop(options=options)
+        return real(rows, keys)
+
+    older = Table.open(open_storage(table.uri)).snapshot()
+    table.upsert(batch_of(SECOND), options=options)
+    monkeypatch.setattr(HBaseRows, "get", get)
+    third = [Row("e", "y", 3, "3"), Row("a", "x", 3, "3")]
+    if happens != "build":
+        with pytest.raises(IndexNotBuiltError, match="lakeindex index build"):
+            table.upsert(batch_of(third), options=options)
+        table.index_build(options=options)
+    assert table.upsert(batch_of(third), options=options).updates == 2
+    assert content_of(table) == oracle_of(FIRST, SECOND, third).content()
+    assert_follows(bench, table)
+
+
+def build_of(table: LakeTable, options: dict[str, str], snapshot: Snapshot) -> None:
+    """A build that took its time: others have committed since it looked at the table."""
+    opened = Table.open(open_storage(table.uri))
+    spec = opened.index(snapshot.timeline)
+    assert spec is not None
+    with opened_index(opened, snapshot, spec, LocalRunner(1), f"{table.uri}.lakeindex", options) as found:
+        found.session.build(snapshot)
+
+
+@pytest.mark.parametrize("folds", [False, True])
+def test_a_build_beside_writers_that_compact_leaves_their_keys_there(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, folds: bool
+) -> None:
+    """They look at files that it does not know while it takes away what it did not write."""
+    table, options = bench.table(), bench.options()
+    table.upsert(batch_of(FIRST), options=options)
+    more = bench.options(hoodie__metadata__compact__max__delta__commits="1") if folds else options
+    older = Table.open(open_storage(table.uri)).snapshot()
+    unseen(table, "GLOBAL_SIMPLE", [Row("n", "x", 2, "2"), Row("m", "z", 2, "2")])
+    table.upsert(batch_of([Row("n", "x", 3, "3"), Row("d中", "x", 3, "3")]), options=options)
+    real = HBaseStore._remove_older
+
+    def remove(store: HBaseStore, stamp: int) -> None:
+        monkeypatch.setattr(HBaseStore, "_remove_older", real)
+        table.upsert(batch_of([Row("a", "x", 4, "4")]), options=more)
+        real(store, stamp)
+
+    monkeypatch.setattr(HBaseStore, "_remove_older", remove)
+    if folds:
+        with pytest.raises(WriteConflictError, match="built or compacted by another run"):
+            build_of(table, options, older)
+    else:
+        build_of(table, options, older)
+    done = table.upsert(batch_of([Row(key, "x", 5, "5") for key in ("n", "m", "a", "d中")]), options=options)
+    assert done.inserts == 0
+    assert_follows(bench, table)
+    assert table.index_verify(options=options).ok
+
+
+def test_of_two_builds_the_one_that_began_first_is_not_in_force(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one began on an older snapshot, and died when it had taken keys of the newer one away."""
+    table, options = bench.table(), bench.options()
+    table.upsert(batch_of(FIRST), options=options)
+    older = Table.open(open_storage(table.uri)).snapshot()
+    table.upsert(batch_of(SECOND), options=options)
+    real, begun = HBaseStore._remove_older, []
+
+    def remove(store: HBaseStore, stamp: int) -> None:
+        begun.append(stamp)
+        if is_first := len(begun) == 1:
+            with pytest.raises(HBaseUnavailableError):
+                build_of(table, options, older)
+        real(store, stamp)
+        if not is_first:
+            dies()
+
+    monkeypatch.setattr(HBaseStore, "_remove_older", remove)
+    with pytest.raises(IndexChangedError):
+        build_of(table, options, Table.open(open_storage(table.uri)).snapshot())
+    third = [Row("e", "y", 3, "3"), Row("c", "x", 3, "3")]
+    assert table.upsert(batch_of(third), options=options).updates == 2
+    assert_follows(bench, table)
+
+
+def test_a_build_of_what_is_older_than_the_index_in_force_is_begun_anew(bench: Bench) -> None:
+    table, options = bench.table(), bench.options()
+    table.upsert(batch_of(FIRST), options=options)
+    older, held = Table.open(open_storage(table.uri)).snapshot(), None
+    few = bench.options(hoodie__metadata__compact__max__delta__commits="1")
+    last = table.upsert(batch_of(SECOND), options=few)
+    held = bench.held()
+    with pytest.raises(IndexChangedError):
+        build_of(table, options, older)
+    assert bench.held() == held
+    rollback_table(table.uri, str(last.instant))
+    assert table.index_build(options=options).rows == 4  # what was taken back is in nobody's way
+    assert_follows(bench, table)
+
+
+def test_who_begins_an_index_empty_behind_another_takes_nothing_away(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, options = bench.table(), bench.options()
+    real, held = StoredSession._start_empty, {}
+
+    def start(session: StoredSession, *known: Any) -> Any:
+        monkeypatch.setattr(StoredSession, "_start_empty", real)
+        table.upsert(batch_of(FIRST), options=bench.options(hoodie__metadata__compact__max__delta__commits="1"))
+        found = real(session, *known)
+        held.update(bench.held())
+        return found
+
+    monkeypatch.setattr(StoredSession, "_start_empty", start)
+    done = table.upsert(batch_of(SECOND), options=options)
+    assert sorted(held) == ["a", "b", "c", "d中"]
+    assert (done.inserts, done.updates + done.moved, done.deletes) == (1, 2, 1)
+    assert content_of(table) == oracle_of(FIRST, SECOND).content()
+    assert_follows(bench, table)
+
+
+def test_one_table_has_one_address_however_its_store_is_called(bench: Bench) -> None:
+    """It is built, and dropped with all rows, those of a clock that went ahead among them."""
+    spec, rows, config = bench.spec(bench.table()), bench.rows(), parse_options(bench.options())
+    rows.check(create=True)
+    one, other = (
+        HBaseStore(StoreContext(open_storage(uri), "t", spec, config, NOTHING_COMPLETED, LogView("index")), rows)
+        for uri in ("s3://bucket/t", "s3a://bucket/t")
+    )
+    entry = pa.table({"key": ["a"], "partition": ["x"], "file_id": ["f"], "change": [3]}, schema=DELTA_SCHEMA)
+    assert one.build("00000001-a", [entry]) == other.build("00000002-b", [entry]) == 1
+    MarkerRow(rows).change(lambda marker: replace(one._marker.required(marker), last=rows.server_time() + 60_000))
+    assert other.build("00000003-c", [entry]) == 1
+    one.drop()
+    assert (bench.held(), MarkerRow(rows).read()) == ({}, None)

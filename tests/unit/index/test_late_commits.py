@@ -1,17 +1,22 @@
 """What several runs tell a stored index, at once or one after the death of another: its deltas count in the order of their instants."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
+import pyarrow as pa
 import pytest
 
-from lakeindex.errors import StorageError
-from lakeindex.index.locations.change_log import ChangeLog, CoveredFile, Delta, instant_of
-from lakeindex.index.locations.stored_index import DELTA_SCHEMA
+from lakeindex.errors import IndexChangedError, LockTimeoutError, StorageError, WriteConflictError
+from lakeindex.index.locations.change_log import ChangeLog, CoveredFile, Delta, catch_up_name, instant_of
+from lakeindex.index.locations.stored_index import DELTA_SCHEMA, Change
 from lakeindex.model import IndexType
+from lakeindex.operations.index import OpenedIndex, build_index, compact_index, opened_index
+from lakeindex.operations.table_services import rollback_table
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
+from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, rows_of
-from tests.meanwhile import MemoryTable, writes_data
+from tests.meanwhile import OVERTAKES, MemoryTable, writes_data
 from tests.stored_indexes import unseen
 
 FIRST = [Row("a", "x", 1, "1")]
@@ -106,3 +111,88 @@ def test_what_is_built_stands_above_all_that_was_told_before(before: Callable[[M
     done = world.upsert([Row("a", "x", 4, "4"), Row("b", "x", 4, "4")])
     assert (done.inserts, done.updates) == (0, 2)
     assert world.table.index_verify().ok
+
+
+def session_of(world: MemoryTable) -> AbstractContextManager[OpenedIndex]:
+    """The index of a table, as a command opens it."""
+    table = Table.open(world.store)
+    snapshot = table.snapshot()
+    spec = table.index(snapshot.timeline)
+    assert spec is not None
+    return opened_index(table, snapshot, spec, LocalRunner(1), f"memory://{world.name}-runs", {})
+
+
+def rows_of_delta(*keys: str) -> list[pa.Table]:
+    n = len(keys)
+    columns = [list(keys), ["x"] * n, ["f-0"] * n, pa.array([int(Change.INSERT)] * n, pa.int8())]
+    return [pa.table(columns, schema=DELTA_SCHEMA)]
+
+
+def test_in_the_way_of_a_commit_is_a_later_one_that_is_completed_and_no_catch_up():
+    world = MemoryTable.holding(FIRST, index="RECORD_INDEX")
+    later = world.upsert([Row("b", "x", 2, "2")]).instant
+    assert later is not None
+    log, ours = ChangeLog(world.store, IndexType.RECORD_INDEX), "20200101000000000"
+    log.put(Delta(ours), rows_of_delta("n"))
+    for at in (later, "20200101000000001"):  # or of one that was archived since
+        log.put(Delta(catch_up_name(at, ())), rows_of_delta("n"))
+    log.put(Delta("20990101000000000"), rows_of_delta("n"))
+    with session_of(world) as opened:
+        timeline = world.timeline()
+        opened.session.check_order(ours, timeline)
+        log.put(Delta(later), rows_of_delta("m", "n"))
+        with pytest.raises(WriteConflictError, match=f"{later} has changed a key of {ours} meanwhile"):
+            opened.session.check_order(ours, timeline)
+
+
+def commits(call: Call) -> bool:
+    """A commit is about to be completed: what it tells the index is in the log."""
+    return call.name == "create" and call.path.endswith(".commit")
+
+
+@pytest.mark.parametrize("others", [compact_index, build_index])
+def test_what_a_commit_tells_that_is_just_being_made_is_neither_taken_back_nor_taken_in(others: Callable[..., object]):
+    world = MemoryTable.holding(FIRST, index="RECORD_INDEX")
+    runs = f"memory://{world.name}-runs"
+    done = world.once(commits, lambda: others(world.table.uri, LocalRunner(1), runs, options=OVERTAKES))
+    instant = world.upsert([Row("a", "x", 2, None, deleted=True), Row("n", "x", 2, "2")]).instant
+    assert done
+    assert world.table.index_status().files_behind == 0
+    assert world.upsert([Row("n", "x", 3, "3"), Row("a", "x", 3, "3")]).inserts == 1
+    names = ChangeLog(world.store, IndexType.RECORD_INDEX).names()
+    assert instant in names
+    assert not [one for one in names if ".c-" in one]
+    assert world.table.index_verify().ok
+
+
+def test_what_was_folded_before_counts_no_more_where_a_compaction_died_before_it_tidied():
+    world = MemoryTable.holding(FIRST, index="RECORD_INDEX")
+    world.upsert([Row("a", "x", 2, None, deleted=True), Row("b", "x", 2, "2")], **FOLD)
+    world.store.hook = lambda call: Fault.ERROR if call.name == "delete" and "/index/" in call.path else None
+    world.upsert([Row("a", "x", 3, "3")], **FOLD)
+    world.store.hook = None
+    state = ChangeLog(world.store, IndexType.RECORD_INDEX).at(world.timeline())
+    assert (len(state.names), state.in_force, state.broken) == (3, (), ())
+    assert world.table.index_status().files_behind == 0
+
+
+def test_an_index_begins_empty_under_the_lock_and_once():
+    world = MemoryTable("RECORD_INDEX")
+
+    def others() -> None:
+        with pytest.raises(LockTimeoutError):
+            world.upsert(FIRST)
+
+    done = world.once(lambda call: call.name == "create" and "/built-" in call.path, others)
+    world.upsert(FIRST)
+    assert done
+
+
+def test_a_build_of_what_is_older_than_the_index_in_force_is_begun_anew():
+    world = MemoryTable.holding(FIRST, index="RECORD_INDEX")
+    with session_of(world) as opened:
+        last = world.upsert([Row("n", "x", 2, "2")], **FOLD).instant
+        with pytest.raises(IndexChangedError):
+            opened.session.build(opened.snapshot)
+    rollback_table(world.table.uri, str(last))
+    assert world.table.index_build().rows == 1

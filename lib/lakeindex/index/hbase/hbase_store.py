@@ -31,6 +31,7 @@ from lakeindex.index.locations.change_log import (
     BEFORE_ALL,
     ChangeLog,
     Delta,
+    changed,
     instant_of,
     new_generation,
     place_of,
@@ -55,6 +56,7 @@ _PIECE: Final = 50_000
 COLUMN: Final = FAMILY + b":lakeindex"
 _MARKER_TRIES: Final = 50
 _KEPT: Final = 4
+_NOTED: Final = 100
 
 
 class IndexMarker(Frozen):
@@ -77,6 +79,8 @@ class IndexMarker(Frozen):
         prepared: deltas whose inserts are put.
         applied: deltas that are applied.
         last: the greatest time stamp given so far.
+        building: time stamp of the rows of a build under way; 0 if there is none.
+        folded: deltas that the newest folds took in, and what was built before: who looked at the log then may go on.
     """
 
     table: str
@@ -85,6 +89,8 @@ class IndexMarker(Frozen):
     prepared: tuple[str, ...] = ()
     applied: tuple[str, ...] = ()
     last: int = 0
+    building: int = 0
+    folded: tuple[str, ...] = ()
 
     def stamp_for(self, name: str, now: int) -> int:
         """The time stamp of a delta: not earlier than those before it, and earlier than those after it as
@@ -125,9 +131,11 @@ class IndexMarker(Frozen):
         """Back from what is stored. Raises: HBaseTableError: it is not what :meth:`encode` makes."""
         try:
             found = json.loads(text)
-            tuples = {name: tuple(map(str, found[name])) for name in ("generations", "prepared", "applied")}
+            lists = {"folded": (), **found}  # which older releases do not write, nor what is being built
+            tuples = {name: tuple(map(str, lists[name])) for name in ("generations", "prepared", "applied", "folded")}
             stamps = {str(name): int(stamp) for name, stamp in found["stamps"].items()}
-            return IndexMarker(str(found["table"]), stamps=stamps, last=int(found["last"]), **tuples)
+            last, building = int(found["last"]), int(found.get("building", 0))
+            return IndexMarker(str(found["table"]), stamps=stamps, last=last, building=building, **tuples)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise HBaseTableError(
                 f"the marker row of table {table!r} of HBase is damaged: {text[:100]!r}",
@@ -286,12 +294,15 @@ class HBaseStore:
 
     def generation(self) -> str | None:
         marker, named = self._marker.read(), self._context.view.generation
-        if marker is not None and with_one_scheme(marker.table) != with_one_scheme(self._context.storage.uri):
+        if marker is not None and not self._is_ours(marker):
             return f"that of {marker.table}"  # this may be a copy of it
         if marker is None or named is None or named not in marker.generations:
             return None
         strange = self._strange(marker)
         return f"{named} and {instant_of(strange[0])}, which the table does not have" if strange else named
+
+    def _is_ours(self, marker: IndexMarker) -> bool:
+        return with_one_scheme(marker.table) == with_one_scheme(self._context.storage.uri)
 
     def _strange(self, marker: IndexMarker) -> list[str]:
         """Deltas that are applied, and that neither the timeline nor the log has: the table was put back from a backup
@@ -313,9 +324,13 @@ class HBaseStore:
     def look_up(self, keys: StringArray, partition: str | None) -> Found:
         """Locations of keys; a row whose instant does not count, or that says that there are several, makes its key
         unknown.
+
+        Raises:
+            IndexChangedError: rows may have gone since they were found to be what the log says.
         """
         del partition  # a key is unique in the whole table
         found = self._rows.get(keys.to_pylist())
+        self._check_whole()
         rows: list[int] = []
         unknown: list[int] = []
         places: list[Row] = []
@@ -335,6 +350,14 @@ class HBaseStore:
             np.array(unknown, np.int64),
         )
 
+    def _check_whole(self) -> None:
+        """Nobody has dropped the rows, emptied the HBase table or begun a build before they were read."""
+        marker, view = self._marker.read(), self._context.view
+        if marker is None or not self._is_ours(marker):
+            raise changed(view.folder)
+        if not {view.generation, *view.deltas} <= {*marker.generations, *marker.applied, *marker.folded}:
+            raise changed(view.folder)
+
     # --- deltas ------------------------------------------------------------------------------------------------
 
     def behind(self, names: Sequence[str]) -> Sequence[str]:
@@ -348,7 +371,7 @@ class HBaseStore:
         stamp = self._marker.stamp_of(name)
         for piece in _pieces(new):
             self._rows.put(_wanted(piece, instant_of(name)), stamp)
-        self._marker.change(lambda m: _with_prepared(self._marker.required(m), name))
+        self._marker.change(lambda m: _with_prepared(self._marker.required(m), name, stamp))
 
     def apply(self, names: Sequence[str]) -> None:
         """Apply deltas in their order. What a later commit overwrites again is left to it."""
@@ -379,22 +402,30 @@ class HBaseStore:
 
     def _apply_one(self, name: str, delta: pa.Table, copies: pa.Array) -> None:
         stamp, instant = self._marker.stamp_of(name), instant_of(name)
-        prepared = name in self._marker.required(self._marker.read()).prepared
+        marker = self._marker.required(self._marker.read())
+        prepared = name in marker.prepared
         gone = pc.is_null(delta.column("file_id"))
         for piece in _pieces(delta.filter(gone)):
             self._writer.remove(piece.column("key").to_pylist(), instant, stamp, name)
         there = delta.filter(pc.invert(gone))
         stays = there.filter(pc.equal(there.column("change"), int(Change.MOVE)))
         several = frozenset((*copies.to_pylist(), *copied(stays, {}, by_partition=False).to_pylist()))
-        look_first = pc.or_(
-            pc.equal(there.column("change"), int(Change.FOUND)),
+        look_first = pc.or_(  # but not while rows that stand may be taken away
+            pc.and_(pc.equal(there.column("change"), int(Change.FOUND)), not marker.building),
             pc.and_(pc.equal(there.column("change"), int(Change.INSERT)), prepared),
         )
         for piece in _pieces(there.filter(look_first)):
             self._writer.enter(_wanted(piece, instant, several), stamp, name, look_first=True)
         for piece in _pieces(there.filter(pc.invert(look_first))):
             self._writer.enter(_wanted(piece, instant, several), stamp, name, look_first=False)
-        self._marker.change(lambda m: _with_applied(self._marker.required(m), name))
+
+        def apply(marker: IndexMarker | None) -> IndexMarker:
+            there = self._marker.required(marker)
+            if there.stamps.get(name) != stamp:
+                raise changed(self._context.view.folder)  # a build has begun: rows of it may hide these
+            return _with_applied(there, name)
+
+        self._marker.change(apply)
 
     def undo(self, name: str) -> None:
         """Take back what a failed commit put, and say of what it overwrote or removed that it may be anywhere."""
@@ -427,18 +458,29 @@ class HBaseStore:
             self._rows.put(rows, max(self._rows.server_time(), newest + 1))
 
     def fold(self) -> str:
-        """Deltas are part of the rows once they are applied; a new name tells these rows from an older copy of them."""
-        current = self._context.view.generation
-        number = int((current or "0").partition("-")[0]) + 1
+        """Deltas are part of the rows once they are applied; a new name tells these rows from an older copy of them.
+
+        Raises:
+            IndexChangedError: one is not: a build has begun since.
+        """
+        view = self._context.view
+        number = int((view.generation or "0").partition("-")[0]) + 1
         name = new_generation(number)
-        self._marker.change(lambda m: self._marker.required(m).with_generation(name, current))
+
+        def fold(marker: IndexMarker | None) -> IndexMarker:
+            there = self._marker.required(marker)
+            if view.generation not in there.generations or not frozenset(view.deltas) <= {*there.applied}:
+                raise changed(view.folder)
+            return there.with_generation(name, view.generation)
+
+        self._marker.change(fold)
         return name
 
     # --- whole -------------------------------------------------------------------------------------------------
 
     def build(self, generation: str, entries: Iterable[pa.Table]) -> int:
         """Put all entries over what is there. Rows are true for what was built before as well:
-        they say where keys are now.
+        they say where keys are now. Deltas that were applied count no more as applied, and go above them again.
 
         Rows that no entry overwrote are removed afterwards if the HBase table was ours before.
         """
@@ -452,7 +494,14 @@ class HBaseStore:
         if count == self._context.expected_rows and before is not None:
             self._remove_older(stamp)
         current = self._context.view.generation
-        self._marker.change(lambda m: self._marker.required(m).with_generation(generation, current))
+
+        def end(marker: IndexMarker | None) -> IndexMarker:
+            there = self._marker.required(marker)
+            if there.building != stamp:
+                raise changed(self._context.view.folder)  # another build has begun since
+            return replace(there.with_generation(generation, current), building=0)
+
+        self._marker.change(end)
         return count
 
     def _begin_build(self) -> int:
@@ -464,13 +513,15 @@ class HBaseStore:
         def begin(marker: IndexMarker | None) -> IndexMarker:
             self._refuse_other_table(marker)
             there = marker or IndexMarker(uri)
-            return replace(there, table=uri, stamps={}, prepared=(), applied=(), last=max(now, there.last + 1))
+            kept = tuple(g for g in there.generations if g == self._context.view.generation)
+            stamp = max(now, there.last + 1)
+            return IndexMarker(uri, kept, last=stamp, building=stamp)
 
         return self._marker.change(begin).last
 
     def _refuse_other_table(self, marker: IndexMarker | None) -> None:
         uri = self._context.storage.uri
-        if marker is None or marker.table == uri or self._context.view.generation in marker.generations:
+        if marker is None or self._is_ours(marker) or self._context.view.generation in marker.generations:
             return
         raise HBaseTableError(
             f"table {self._rows.client.table!r} of HBase holds the index of {marker.table}",
@@ -489,14 +540,17 @@ class HBaseStore:
             self._rows.delete(keys, one)
 
     def retire(self, keep: str | None) -> None:
-        """Generations have no rows of their own: their names go, and those of the deltas that are
-        part of the one that stays.
+        """Generations have no rows of their own: names of old ones go, and those of the deltas that are part of the one
+        that stays are noted apart.
         """
-        folded = frozenset(self._context.view.deltas)
+        folded = self._context.view.deltas
 
         def leave(marker: IndexMarker | None) -> IndexMarker:
             there = self._marker.required(marker)
-            return replace(there.without(folded), generations=tuple(g for g in there.generations if g == keep))
+            older = (g for g in there.generations if g != keep)
+            noted = tuple(dict.fromkeys((*there.folded, *older, *folded)))[-_NOTED:]
+            kept = tuple(g for g in there.generations if g == keep)
+            return replace(there.without(frozenset(folded)), generations=kept, folded=noted)
 
         if self._marker.read() is not None:
             self._marker.change(leave)
@@ -504,9 +558,9 @@ class HBaseStore:
     def drop(self) -> None:
         """Remove the marker, then all rows; nothing if the HBase table is not this table's."""
         marker = self._marker.read()
-        if marker is None or marker.table != self._context.storage.uri:
+        if marker is None or not self._is_ours(marker):
             return
-        newest = self._rows.server_time()
+        newest = max(self._rows.server_time(), marker.last)
         self._rows.delete_marker()
         self._rows.delete((key for key, row in self._rows.scan() if row.stamp <= newest), newest)
 
@@ -546,8 +600,11 @@ def _entries(rows: list[tuple[str, str, str]]) -> pa.Table:
     return pa.table({name: pa.array(column, pa.string()) for name, column in zip(names, columns, strict=True)})
 
 
-def _with_prepared(marker: IndexMarker, name: str) -> IndexMarker:
-    return marker if name in marker.prepared else replace(marker, prepared=(*marker.prepared, name))
+def _with_prepared(marker: IndexMarker, name: str, stamp: int) -> IndexMarker:
+    """The marker after a delta's inserts were put, unless a build has begun since: it may take them away again."""
+    if name in marker.prepared or marker.stamps.get(name) != stamp:
+        return marker
+    return replace(marker, prepared=(*marker.prepared, name))
 
 
 def _with_applied(marker: IndexMarker, name: str) -> IndexMarker:

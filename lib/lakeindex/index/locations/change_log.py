@@ -62,6 +62,11 @@ class CoveredFile(Frozen):
     def group(self) -> Group:
         return self.partition_path, self.file_id
 
+    @property
+    def instant(self) -> str:
+        """The write that made it."""
+        return self.name.rpartition("_")[2].removesuffix(SUFFIX)
+
 
 class Delta(Frozen):
     """What is known of a delta without its rows.
@@ -142,7 +147,7 @@ class LogState(Frozen):
     def covered_through(self) -> str | None:
         """The newest instant whose files are covered."""
         instants = [d.instant for d in self.in_force]
-        instants += [f.name.rpartition("_")[2].removesuffix(SUFFIX) for f in self.coverage.values()]
+        instants += [f.instant for f in self.coverage.values()]
         return max(instants, key=comparable, default=None)
 
     @property

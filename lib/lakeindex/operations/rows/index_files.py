@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from lakeindex.files.footer_cache import FooterCache
 from lakeindex.files.metadata_facts import stored_ranges
@@ -222,6 +223,9 @@ def _opened(scope: KeyScope, index: StoredIndex, runner: Runner, notes: list[str
         if isinstance(store, VolatileStore):
             yield _OpenedStore(store, store.coverage(), context)
         elif state.built is not None and store.generation() == state.built.generation:
+            behind = store.behind(state.view.deltas)
+            known = tuple(name for name in state.view.deltas if name not in behind)
+            store = index.open(replace(context, view=replace(state.view, deltas=known))) if behind else store
             yield _OpenedStore(store, state.coverage, context)
         else:
             notes.append(f"{kind} is not what was built: every file is asked")

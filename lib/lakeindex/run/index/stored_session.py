@@ -138,8 +138,7 @@ class StoredSession(IndexSession):
         """
         state = self._log.at(snapshot.timeline)
         if state.built is None and not snapshot.timeline.completed_writes:
-            self._start_empty(state)
-            state = self._log.at(snapshot.timeline)
+            state = self._start_empty(snapshot)
         store = self._open(state)
         self._check_built(store, state)
         self._settle(store, state)
@@ -222,11 +221,13 @@ class StoredSession(IndexSession):
 
         Raises:
             InvariantError: a key that must be unique is stored twice; what was built before stays in force.
+            IndexChangedError: others have folded what the snapshot does not know.
         """
         files = snapshot.base_files_all()
         read = self.read_keys(files)
         folder = run_folder(self._spec)
         state = self._log.at(snapshot.timeline)
+        self._check_not_ahead(state)
         generation = new_generation(state.next_number)
         expected = sum(f.rows for one in read for f in one.files)
         context = self._context(state.completed, replace(state, in_force=()).view)
@@ -249,6 +250,15 @@ class StoredSession(IndexSession):
         self._log.tidy()
         store.retire(generation)
         return built
+
+    def _check_not_ahead(self, state: LogState) -> None:
+        """What is in force covers no commit that the snapshot does not know: a store that has one place for all that is
+        built would say of its keys where they were. Raises: IndexChangedError.
+        """
+        files = () if state.built is None else state.built.files
+        later = [file.instant for file in files if not state.completed.has(file.instant)]
+        if later and any(map(Completed.of(self._timeline()).has, later)):  # else they were taken back
+            raise changed(self._log.folder)
 
     def compact(self, snapshot: Snapshot) -> int:
         """Fold all deltas into what was built, after the index was brought up to a snapshot; how many there were.
@@ -296,12 +306,17 @@ class StoredSession(IndexSession):
         self._check_built(self._open(state), state)
         return state
 
-    def _start_empty(self, state: LogState) -> None:
-        """A table without any row needs no build: its index begins empty."""
-        generation = new_generation(state.next_number)
-        store = self._open(state)
-        store.build(generation, ())
-        self._log.put_built(Built(state.next_number, generation, (), frozenset(), 0))
+    def _start_empty(self, snapshot: Snapshot) -> LogState:
+        """A table without any row needs no build: its index begins empty, once. A store that others have begun may have
+        entries by now, which a second beginning takes away.
+        """
+        with locked(self._storage, self._spec.config, f"beginning index {self._facts.index_type}"):
+            state = self._log.at(snapshot.timeline)
+            if state.built is None:
+                generation = new_generation(state.next_number)
+                self._open(state).build(generation, ())
+                self._log.put_built(Built(state.next_number, generation, (), frozenset(), 0))
+        return self._log.at(snapshot.timeline)
 
     def _check_built(self, store: LocationStore, state: LogState) -> None:
         if state.built is None and state.numbers:
