@@ -54,6 +54,7 @@ from lakeindex.metadata_upkeep.index_entries import (
     said_moves,
 )
 from lakeindex.metadata_upkeep.switch import finish_noted, put_definitions
+from lakeindex.model import Instant
 from lakeindex.options.types import WriteConfig
 from lakeindex.table.handle import Table
 from lakeindex.table.properties import TableProperties, metadata_table_of
@@ -400,7 +401,7 @@ def compact_metadata(context: WriteContext, least: int = 1) -> str | None:
         The compaction's instant; None if nothing was done.
     """
     view = metadata_view(context)
-    if view is None or _is_unsettled(view) or compaction.delta_commits_since(view.timeline) < least:
+    if view is None or _unsettled(view) or compaction.delta_commits_since(view.timeline) < least:
         return None
     done = compaction.compact(view)
     if done is not None:
@@ -417,12 +418,13 @@ def renew_record_index(context: WriteContext, change: PartitionChange) -> None:
     """
     view = metadata_view(context)
     assert view is not None
-    if _is_unsettled(view):
-        pending = sorted(view.data.pending_times)
+    for one in _unsettled(view)[:1]:
         raise PendingInstantError(
-            f"the record index of {context.table.properties.name} cannot be made anew while {pending[0]} is pending",
-            culprit=pending[0],
-            hint="run it again when the writer is done; `--force` takes those of other writers for dead",
+            f"the record index of {context.table.properties.name} cannot be made anew in its place while {one.action} "
+            f"{one.time} is {one.state}",
+            culprit=one.time,
+            hint="run it again when its writer is done; or take the index away before: `lakeindex metadata drop TABLE "
+            "--partition record_index`",
         )
     if pending_compaction(view.timeline) is not None:
         compaction.compact(view)
@@ -465,12 +467,13 @@ def _delta_completion(context: WriteContext, view: MetadataView) -> str | None:
     return context.completion_time(view.data, view.timeline.max_time)
 
 
-def _is_unsettled(view: MetadataView) -> bool:
-    """Whether there are delta commits that do not count yet, which a compaction would leave out for good: of writes
-    and rollbacks, and of a clean that was left after it had told what is gone.
+def _unsettled(view: MetadataView) -> list[Instant]:
+    """What has delta commits that do not count yet, which a compaction would leave out for good: writes and rollbacks,
+    and a clean that was left after it had told what is gone.
     """
     data, told = view.data, view.timeline.completed_write_times
-    return bool(data.pending_writes) or any(one.action == names.ROLLBACK or one.time in told for one in data.pending)
+    others = [one for one in data.pending if one.action == names.ROLLBACK or one.time in told]
+    return [*data.pending_writes, *others]
 
 
 def _begun_anew(view: MetadataView) -> Iterator[str]:

@@ -12,12 +12,14 @@ import pytest
 from msgspec.structs import replace
 
 from lakeindex.api.table import LakeTable
-from lakeindex.errors import MetadataTableError, TableCorruptError
+from lakeindex.errors import MetadataTableError, PendingInstantError, TableCorruptError
 from lakeindex.metadata.metadata_records import encode_record
 from lakeindex.metadata.record_index import RecordLocation, location_record
 from lakeindex.metadata_upkeep.index_entries import entries_elsewhere, may_be_wrong, wrong_entries
+from lakeindex.storage.local import LocalStorage
 from lakeindex.timeline.avro_instants import OWN_SYNC_MARKER, RollbackPlan, format_rollback_plan
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
+from tests.model.scheduling import Killed
 from tests.scheduling import some_of
 from tests.told_tables import Shards, edit_record_index
 from tests.unit.metadata.test_hudis_indexes import NAMES as NAMES_OF_HUDIS
@@ -245,6 +247,63 @@ def test_what_is_wrong_of_file_groups_that_others_take_back_is_nobodys_hole(tmp_
         else:
             with pytest.raises(MetadataTableError, match=" entries, "):
                 table.upsert(asked, dry_run=True)
+
+
+def test_a_refusal_names_the_file_group_with_most_and_a_key_of_it(tmp_path: Path) -> None:
+    table, _ = table_of(tmp_path, "6", "RECORD_INDEX")
+
+    def edit(shards: Shards, _: str) -> None:
+        for key in ("xk000", "xk001", *(f"yk{number:03d}" for number in range(5))):
+            del shards[home_of(shards, key)][key.encode()]
+
+    edit_record_index(table, edit)
+    with pytest.raises(
+        MetadataTableError, match=r"7 missing entries, 5 of them .* of partition 'y', of key 'yk00[0-4]'"
+    ):
+        table.upsert(batch_of(BATCH))
+
+
+@pytest.mark.parametrize("version", some_of(["6", "9"], {"6"}.__contains__, pytest.mark.slow))
+def test_an_index_is_made_anew_behind_a_compaction_that_was_cut_short_and_beside_no_writer(
+    tmp_path: Path, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, _ = table_of(tmp_path, version, "RECORD_INDEX")
+    table.upsert(batch_of([Row("more", "x", 1, "1")]))
+    edit_record_index(table, a_key_missing)
+    metadata, write = Path(table.uri, ".hoodie/metadata"), LocalStorage.create
+
+    def killed(self: LocalStorage, path: str, data: bytes) -> None:
+        if path.endswith(".hfile"):
+            raise Killed
+        write(self, path, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStorage, "create", killed)
+        patch.setattr(LocalStorage, "write", killed)
+        with pytest.raises(Killed):
+            table.maintain(["metadata"])
+    assert list(metadata.rglob("*.compaction.requested"))
+    assert not list(metadata.rglob("*.compaction"))
+    now = f"{datetime.now(UTC):%Y%m%d%H%M%S}000"
+    other = Path(table.uri, ".hoodie", "timeline" if version == "9" else "", f"{now}.rollback.requested")
+    other.write_bytes(taken_back(table, "y"))
+    before = sorted(metadata.rglob("*"))
+    with pytest.raises(
+        PendingInstantError, match=f"cannot be made anew .* while rollback {now} is requested"
+    ) as caught:
+        table.metadata_build(["record_index"])
+    assert sorted(metadata.rglob("*")) == before
+    assert "metadata drop TABLE --partition record_index" in str(caught.value.hint)
+    cured = copied(table, tmp_path / "cured")
+    cured.metadata_drop(["record_index"])
+    cured.metadata_build(["record_index"])
+    assert cured.metadata_verify().ok
+    other.unlink()
+    for _ in range(3):
+        table.metadata_build(["record_index"])
+        assert table.metadata_verify().ok
+    groups = {path.name.partition("_")[0] for path in (metadata / "record_index").glob("*.hfile")}
+    assert len(list((metadata / "record_index").glob("*.hfile"))) <= 2 * len(groups), "older ones are cleaned away"
 
 
 @pytest.mark.parametrize("version", ["6", "9"])
