@@ -18,12 +18,15 @@ from msgspec.structs import replace
 
 from lakeindex.api.table import LakeTable
 from lakeindex.files.footers import ParquetFooter
+from lakeindex.format.instants import parse_point_in_time
 from lakeindex.metadata import content_records
 from lakeindex.metadata.column_ranges import ValueKind, ValueType
 from lakeindex.metadata.column_stats import FIELD
 from lakeindex.metadata.metadata_records import Record
 from lakeindex.model import BaseFile
+from lakeindex.operations.rows.file_reader import _newer
 from lakeindex.operations.rows.known_bounds import FooterStatistics, converted
+from lakeindex.operations.rows.time_travel import LaterWrites
 from lakeindex.predicates.bounds import ALL_NULL, UNKNOWN, Bounds
 from lakeindex.predicates.nodes import Path as Column
 from lakeindex.predicates.predicate import predicate_of
@@ -268,6 +271,17 @@ def test_rows_since_a_point_are_looked_for_in_newer_files_only(tmp_path: Path):
     scan = table.scan(since=first)
     assert scan.to_arrow()["id"].to_pylist() == ["c"]
     assert scan.explain().files_left == 1
+
+
+def test_rows_are_those_of_the_writes_that_count_as_later():
+    """Of instants with milliseconds and, of old releases, without, which are the last of their second."""
+    times = ["20260101000000", "20260101000000999", "20260101000001", "20260101000001000", "20260101000000500"]
+    rows = pa.table({"_hoodie_commit_time": times})
+    points = [parse_point_in_time(one) for one in times]
+    for point, known in itertools.product(points, ({}, {times[1]: True, times[3]: False}, {times[2]: False})):
+        later = LaterWrites(point, known)
+        found = _newer(rows, later)["_hoodie_commit_time"].to_pylist()
+        assert found == [one for one in times if later.has(one)], (point, known)
 
 
 DAYS = ("1969-12-25", "1970-01-01", "1970-01-02", "1975-06-01", "2026-01-01", "9999-12-31")

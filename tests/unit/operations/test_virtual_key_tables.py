@@ -13,6 +13,7 @@ import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import TableUnsupportedError, UsageError
+from tests.unit.operations.tables import live_files
 from tests.vectors_support import VIRTUAL, unpack_table
 
 NAMES = sorted(path.name.removesuffix(".tar.gz") for path in VIRTUAL.glob("*.tar.gz"))
@@ -64,6 +65,18 @@ def test_keys_are_made_from_columns(table: LakeTable) -> None:
     some = table.get(sorted(keys)[5:7], columns=["val"])
     assert some.rows.to_pylist() == [{"val": keys[key]["val"]} for key in sorted(keys)[5:7]]
     assert table.get(sorted(keys), partition="eu").report.rows == sum(one["region"] == "eu" for one in LIVE)
+
+
+def test_keys_are_found_in_each_row_group(table: LakeTable) -> None:
+    if "complex" in table.uri:
+        return  # they are made in the same way
+    for path in live_files(Path(table.uri)):
+        rows = pq.ParquetFile(path).read()
+        pq.write_table(rows, path, row_group_size=3)
+        assert pq.read_metadata(path).num_row_groups > 1
+    for one in LIVE[::7]:
+        assert table.get(one["id"]).rows.to_pylist() == [one]
+    assert table.get([one["id"] for one in LIVE]).rows.to_pylist() == LIVE
 
 
 def test_a_condition_on_the_key_reads_the_rows(table: LakeTable) -> None:
