@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, ParamSpec
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from lakeindex.hashing.compile_loops import library, problem_with
 
@@ -22,7 +23,7 @@ _P = ParamSpec("_P")
 Bytes = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int64]
 
-_ADDRESS: Final = ctypes.c_char * 0
+_BYTES: Final = (np.dtype(np.uint8), 1)
 CURE: Final = (
     "install the wheel of this platform, or, with cc on PATH or after `pip install ziglang`, run "
     "`python -m lakeindex.hashing.compile_loops`"
@@ -81,19 +82,20 @@ def compiled(signature: str) -> Callable[[Callable[_P, None]], Callable[_P, None
                 plain(*args, **kwargs)
                 return
             passed: list[Any] = []
+            value: Any
             for value, array in zip(args, arrays, strict=True):
                 if array is None:
                     passed.append(value)
+                    continue
+                kind, dimensions = array
+                if isinstance(value, np.ndarray):
+                    shape = value.shape
+                    fits = value.dtype == kind and value.ndim == dimensions and value.flags.c_contiguous
                 else:
-                    content: Any = value
-                    if not isinstance(value, np.ndarray):
-                        content = np.frombuffer(content, np.uint8)
-                    kind, dimensions = array
-                    if content.dtype != kind or content.ndim != dimensions or not content.flags.c_contiguous:
-                        raise TypeError(f"{name}: {content.dtype} {content.shape} is no array of {kind}")
-                    writable = content.flags.writeable
-                    passed.append(_ADDRESS.from_buffer(content) if writable else content.ctypes)  # holds the array
-                    passed += content.shape
+                    shape, fits = (memoryview(value).nbytes,), array == _BYTES
+                if not fits:
+                    raise TypeError(f"{name}: {getattr(value, 'dtype', 'bytes')} {shape} is no array of {kind}")
+                passed += (pa.py_buffer(value).address, *shape)  # a fifth of the time of numpy's own address
             call(*passed)
 
         return run
