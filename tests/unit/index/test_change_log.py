@@ -5,7 +5,6 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lakeindex.errors import UnknownOutcomeError
 from lakeindex.index.locations.change_log import Built, ChangeLog, CoveredFile, Delta, catch_up_name
 from lakeindex.index.locations.store_context import Completed
 from lakeindex.index.locations.stored_index import DELTA_SCHEMA
@@ -120,8 +119,7 @@ def test_torn_list_of_what_was_built_leaves_the_one_before_in_force():
         return Fault.TORN if call.name == "create" else None
 
     storage.hook = tear
-    with pytest.raises(UnknownOutcomeError):
-        log.put_built(Built(2, "g2", (), frozenset(), 0))
+    assert not log.put_built(Built(2, "g2", (), frozenset(), 0))
     storage.hook = None
     state = log.load(DONE)
     assert state.built is not None
@@ -202,3 +200,15 @@ def test_files_of_others_beside_the_deltas_are_none():
     assert (log.names(), state.unreadable, state.doubtful) == ([T1], (), ())
     log.tidy()
     assert len(log._storage.list(f"{log.folder}/log")) == 3
+
+
+def test_a_list_of_what_was_built_whose_answer_was_lost_is_ours_if_it_is_the_one_that_stands():
+    storage = MemoryStorage()
+    log = ChangeLog(storage, IndexType.RECORD_INDEX)
+    storage.hook = lambda call: Fault.DONE_BUT_FAILED if call.name == "create" else None
+    assert log.put_built(Built(1, "ours", (), frozenset(), 0))
+    assert not log.put_built(Built(1, "theirs", (), frozenset(), 0))
+    storage.hook = None
+    built = log.load(DONE).built
+    assert built is not None
+    assert built.generation == "ours"

@@ -196,3 +196,20 @@ def test_a_build_of_what_is_older_than_the_index_in_force_is_begun_anew():
             opened.session.build(opened.snapshot)
     rollback_table(world.table.uri, str(last))
     assert world.table.index_build().rows == 1
+
+
+@pytest.mark.parametrize("by", [compact_index, build_index])
+def test_what_is_put_again_when_it_was_folded_and_forgotten_counts_no_more(by: Callable[..., object]):
+    """Whoever put it stood still in the middle of the call, and others are two compactions ahead."""
+    world = MemoryTable.holding(FIRST, index="RECORD_INDEX")
+    gone = world.upsert([Row("a", "x", 2, None, deleted=True), Row("b", "x", 2, "2")], **FOLD).instant
+    path = f"{ChangeLog(world.store, IndexType.RECORD_INDEX).folder}/log/{gone}.parquet"
+    data = world.store.read(path)
+    for version in (3, 4, 5):
+        world.upsert([Row("a", "x", version, "v"), Row(f"n{version}", "x", version, "v")], **FOLD, **APART)
+    by(world.table.uri, LocalRunner(1), f"memory://{world.name}-runs")
+    assert path not in world.store.snapshot()
+    world.store.write(path, data)
+    done = world.upsert([Row("a", "x", 6, "6"), Row("b", "x", 6, "6")])
+    assert (done.inserts, done.updates) == (0, 2)
+    assert world.table.index_verify().ok

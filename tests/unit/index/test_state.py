@@ -1,6 +1,7 @@
 """STATE: what it has taken in is known, whoever dies in between, and whatever is put back; on Spark's tester of its processor."""
 
 import itertools
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,10 @@ import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import IndexNotBuiltError, StorageError
+from lakeindex.index.locations import state
+from lakeindex.operations.index import opened_index
 from lakeindex.operations.table_services import rollback_table
+from lakeindex.table.handle import Table
 from tests.builders import Row, batch_of, make_table, rows_of
 from tests.meanwhile import MemoryTable, writes_data
 from tests.stored_indexes import runner_of
@@ -157,3 +161,44 @@ def test_keys_are_no_new_ones_where_others_build_the_state_anew_meanwhile(read: 
     assert done
     assert (summary.updates, summary.inserts) == (2, 0)
     assert sorted(str(row["id"]) for row in rows_of(world.table)) == ["a", "b", "c"]
+
+
+def test_a_state_that_has_grown_is_worn_by_what_it_holds_then(world: World, monkeypatch: pytest.MonkeyPatch):
+    """Else it is written anew, whole, by every few rows."""
+    monkeypatch.setattr(state, "_WORN", 0)
+    monkeypatch.setattr(state, "_ROWS_A_BUCKET", 1)
+    monkeypatch.setattr(state, "_FEWEST_BUCKETS", 2)
+    seen = []
+    for count in (20, 5):
+        rows = [Row(f"{count}-{number}", "x", 1, "1") for number in range(count)]
+        world.upsert(rows, hoodie__metadata__compact__max__delta__commits="1")
+        (path,) = (world.folder / ".hoodie/.lakeindex/index/state").glob("state-*.json")
+        record = json.loads(path.read_text())
+        seen.append((record["generation"], record["rows"], record["fed"], record["buckets"]))
+    assert [one[1:] for one in seen] == [(23, 23, 23), (23, 28, 23)]
+    assert seen[0][0] == seen[1][0]
+    assert world.upsert([Row(key, "x", 2, "2") for key in ("a", "20-3", "5-4")]).updates == 3
+
+
+def test_a_build_under_way_is_not_removed_with_what_was_built_before():
+    world, runner = MemoryTable("STATE"), runner_of("STATE")
+    options = {"lakeindex.state.folder": "/state"}
+    world.upsert(FIRST, runner=runner, lakeindex__state__folder="/state")
+    table = Table.open(world.store)
+    snapshot, runs = table.snapshot(), f"memory://{world.name}-runs"
+    spec = table.index(snapshot.timeline)
+    assert spec is not None
+
+    def others() -> None:
+        """They have compacted before, and stood still."""
+        with opened_index(table, snapshot, spec, runner, runs, options) as opened:
+            built = opened.session.built_state(snapshot)
+            assert built.built is not None
+            opened.session._open(built).retire(built.built.generation)
+
+    done = world.once(lambda call: call.name == "create" and "/built-" in call.path, others)
+    world.table.index_build(runner=runner, options=options)
+    assert done
+    assert world.upsert([Row("a", "x", 2, "2")], runner=runner).updates == 1
+    (left,) = [path for path in world.store.snapshot() if "/state-" in path]
+    assert "/state-00000002-" in left

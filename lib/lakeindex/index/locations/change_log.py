@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import field
 
-from lakeindex.errors import IndexChangedError, IndexDamagedError, ObjectExistsError, ObjectNotFoundError, first_line
+from lakeindex.errors import IndexChangedError, IndexDamagedError, ObjectNotFoundError, first_line
 from lakeindex.format.instants import comparable
 from lakeindex.frozen import Frozen
 from lakeindex.index.locations.store_context import NOTHING_COMPLETED, Completed, LogView
@@ -36,6 +36,7 @@ from lakeindex.index.locations.stored_index import DELTA_SCHEMA
 from lakeindex.model import Group, IndexType
 from lakeindex.storage.port import Storage
 from lakeindex.storage.storage_file import StorageFile
+from lakeindex.timeline import records
 from lakeindex.timeline.timeline import Timeline
 
 META: Final = b"lakeindex"
@@ -137,6 +138,14 @@ class LogState(Frozen):
     @property
     def next_number(self) -> int:
         return max(self.numbers, default=0) + 1
+
+    @property
+    def folded(self) -> frozenset[str]:
+        """Deltas that are part of what was built, as long as the log has them, or the timeline their instants: whoever
+        stood still when he put one may put it again when it was long forgotten.
+        """
+        folded, names = frozenset() if self.built is None else self.built.folded, frozenset(self.names)
+        return frozenset(one for one in folded if one in names or instant_of(one) in self.completed.times)
 
     @property
     def view(self) -> LogView:
@@ -374,10 +383,8 @@ class ChangeLog:
         schema = _COVER_SCHEMA.with_metadata({META: json.dumps(meta)})
         sink = pa.BufferOutputStream()
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), sink, compression="zstd")
-        path = _built_path(self.folder, built.number)
-        try:
-            self._storage.create(path, sink.getvalue().to_pybytes())
-        except ObjectExistsError:
+        path, data = _built_path(self.folder, built.number), sink.getvalue().to_pybytes()
+        if records.settle(self._storage, path, data) != data:  # no two have one generation
             return False
         self._storage.sync([path])
         return True

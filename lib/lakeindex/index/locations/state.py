@@ -32,7 +32,15 @@ from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.hashing.murmur import murmur
 from lakeindex.index.advice import STORED, Expected, KindAdvice, Workload
-from lakeindex.index.locations.change_log import ChangeLog, Delta, changed, read_changes, read_delta
+from lakeindex.index.locations.change_log import (
+    ChangeLog,
+    Delta,
+    changed,
+    new_generation,
+    number_of,
+    read_changes,
+    read_delta,
+)
 from lakeindex.index.locations.record_shards import copied, scope_of
 from lakeindex.index.locations.state_engine import KeyedStateEngine, StateRunner, StateSettings
 from lakeindex.index.locations.state_options import StateOptions
@@ -150,7 +158,7 @@ class StateStore:
                     rows[0] += piece.num_rows
                     yield _entries(piece.combine_chunks(), record.buckets, 0)
 
-        record = self._fresh(generation, self._buckets())
+        record = self._fresh(generation, self._buckets(self._context.expected_rows))
         engine = self._engine(record)
         engine.feed_tables(1, pieces())
         if not rows[0]:
@@ -164,7 +172,8 @@ class StateStore:
     def retire(self, keep: str | None) -> None:
         for one in self._storage.list_folder(self._context.view.folder).objects:
             name = one.path.rpartition("/")[2]
-            if name.startswith(_PREFIX) and name != f"{_PREFIX}{keep}.json":
+            generation = name.removeprefix(_PREFIX).removesuffix(".json")
+            if name.startswith(_PREFIX) and _is_over(generation, keep):
                 found = self._load(one.path)
                 if found is not None and self._is_ours(found):
                     self._engine(found).remove()
@@ -259,11 +268,13 @@ class StateStore:
             raise UsageError("there is no state to fold", culprit="STATE", hint="lakeindex index build TABLE")
         if record.fed <= 2 * record.rows + _WORN:
             return record.generation
-        fresh = self._fresh(uuid.uuid4().hex, record.buckets)
+        worn = self._engine(record)
+        rows = worn.count(by_partition=self._by_partition)
+        fresh = self._fresh(new_generation(number_of(record.generation) + 1), self._buckets(rows))
         fresh = replace(fresh, ttl_days=record.ttl_days, applied=record.applied, begun=record.begun)
         engine = self._engine(fresh)
-        engine.copy_from(self._engine(record), 1, buckets=record.buckets, by_partition=self._by_partition)
-        self._take_in(engine, replace(fresh, rows=record.rows, fed=record.rows, feeds=1))
+        engine.copy_from(worn, 1, buckets=fresh.buckets, by_partition=self._by_partition)
+        self._take_in(engine, replace(fresh, rows=rows, fed=rows, feeds=1))
         return fresh.generation
 
     def count(self) -> int | None:
@@ -325,9 +336,8 @@ class StateStore:
         table = with_one_scheme(self._storage.uri)
         return _Record(generation, folder, config.of(StateOptions).partitions, ttl, buckets, 0, 0, 0, -1, (), table)
 
-    def _buckets(self) -> int:
-        """Lists that keys are spread over: about 2,000 keys each by the rows of the table now."""
-        rows = self._context.expected_rows
+    def _buckets(self, rows: int) -> int:
+        """Lists that keys are spread over: about 2,000 keys each by the rows that there are now."""
         return max(_FEWEST_BUCKETS, min(_MOST_BUCKETS, rows // _ROWS_A_BUCKET))
 
     def _path(self, generation: str) -> str:
@@ -372,6 +382,11 @@ class StateStore:
                 hint="use the Spark runner: --runner spark, or runner='spark'",
             )
         return runner.keyed_state(record.folder, record.settings)
+
+
+def _is_over(generation: str, keep: str | None) -> bool:
+    """Whether it cannot come into force any more: a build under way has a greater number."""
+    return generation != keep and (keep is None or number_of(generation) <= number_of(keep))
 
 
 def _entries(delta: pa.Table, buckets: int, seq: int) -> pa.Table:

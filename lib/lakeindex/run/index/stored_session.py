@@ -239,7 +239,8 @@ class StoredSession(IndexSession):
                 culprit=self._facts.name,
                 hint=f"{REPAIR_KEYS}; the index that was there before stays in force",
             )
-        folded = frozenset(state.names) - frozenset(state.doubtful)  # also where nothing was built, or it is lost
+        told = frozenset(state.names) - frozenset(state.doubtful)  # also where nothing was built, or it is lost
+        folded = state.folded | told
         built = Built(state.next_number, generation, tuple(f for one in read for f in one.files), folded, rows)
         if not self._log.put_built(built):
             raise WriteConflictError(
@@ -398,7 +399,7 @@ class StoredSession(IndexSession):
         assert state.built is not None  # a store is only applied to after _check_built
         rows = state.rows
         generation = store.fold()
-        folded = (state.built.folded & frozenset(state.names)) | {d.name for d in state.in_force}
+        folded = state.folded | {d.name for d in state.in_force}
         built = Built(state.next_number, generation, tuple(state.coverage.values()), folded, rows)
         if self._log.put_built(built):
             self._log.tidy()
