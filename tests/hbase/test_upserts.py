@@ -32,6 +32,7 @@ from lakeindex.index.locations.stored_index import DELTA_SCHEMA
 from lakeindex.operations.index import opened_index
 from lakeindex.operations.table_services import rollback_table
 from lakeindex.options.parse import parse_options
+from lakeindex.run.index import stored_session
 from lakeindex.run.index.stored_session import StoredSession
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
@@ -517,3 +518,26 @@ def test_one_table_has_one_address_however_its_store_is_called(bench: Bench) -> 
     assert other.build("00000003-c", [entry]) == 1
     one.drop()
     assert (bench.held(), MarkerRow(rows).read()) == ({}, None)
+
+
+def test_deltas_are_not_applied_to_what_others_have_built_anew_before_the_lock_was_had(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older location would lie above that of the build."""
+    table, options = bench.table(), bench.options()
+    table.upsert(batch_of(FIRST), options=options)
+    with monkeypatch.context() as patched:
+        patched.setattr(HBaseStore, "apply", dies)
+        table.upsert(batch_of(SECOND), options=options)  # moves c to x
+    real = stored_session.locked
+
+    def locked(*known: Any) -> Any:
+        monkeypatch.setattr(stored_session, "locked", real)
+        table.upsert(batch_of([Row("c", "z", 3, "3")]), options=options)
+        table.index_build(options=options)
+        return real(*known)
+
+    monkeypatch.setattr(stored_session, "locked", locked)
+    table.upsert(batch_of([Row("n", "x", 4, "4")]), options=options)
+    assert_follows(bench, table)
+    assert table.upsert(batch_of([Row("c", "z", 5, "5")]), options=options).updates == 1
