@@ -30,6 +30,7 @@ from lakeindex.run.input_rows import ADDRESS, InputRows, input_changed, input_ro
 from lakeindex.showing.json_values import json_of
 from lakeindex.tasks.memory_bound import LARGEST_CACHE, BoundedCache, cache_bytes, chunk_bytes, current_share
 from lakeindex.tasks.stores import storage_at
+from lakeindex.write.types.moments import MomentsFile
 
 _MARK: Final = b"lakeindex.columns.of.input"
 """Key of a staged file's metadata: JSON, where the columns are that it has not got."""
@@ -270,7 +271,7 @@ def _rows_of_input(of_input: InputColumns, start: int, stop: int, columns: Seque
     """Rows ``[start, stop)`` of a file of the batch; row groups that hold none of them are not decoded."""
     held = _files.get((of_input.digest,))
     raw = of_input.content() if held is None else held.raw
-    file = pq.ParquetFile(pa.BufferReader(raw), metadata=None if held is None else held.metadata)
+    file = MomentsFile(pa.BufferReader(raw), metadata=None if held is None else held.metadata)
     _files.put((of_input.digest,), _ParquetBytes(raw, file.metadata), cache_bytes(current_share()))
     ends = np.cumsum([0, *(file.metadata.row_group(group).num_rows for group in range(file.num_row_groups))])
     first, last = int(np.searchsorted(ends, start, "right")) - 1, int(np.searchsorted(ends, stop, "left"))
@@ -286,7 +287,9 @@ def remember_chunks(part: Part, chunks: Sequence[pa.Table], stored: Mapping[str,
     for number, chunk in enumerate(chunks):
         own = chunk.select(list(dict.fromkeys(stored.values())))
         rows, size = pa.table([own.column(stored[n]) for n in chunk.column_names], names=chunk.column_names), own.nbytes
-        if handed is None or not handed.put((part.digest, number), rows, size, chunk_bytes(current_share())):
+        if handed is not None and handed.put((part.digest, number), rows, size, chunk_bytes(current_share())):
+            continue
+        if ADDRESS not in stored:  # else they are not all columns
             _decoded.put((part.digest, number, None), rows, cache_bytes(current_share()))
 
 

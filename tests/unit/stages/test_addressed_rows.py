@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import lakeindex
 from lakeindex.api.table import LakeTable
@@ -26,6 +27,7 @@ from lakeindex.errors import InputError, SchemaMismatchError
 from lakeindex.files.footers import Footer
 from lakeindex.model import Operation
 from lakeindex.pipeline import Stage
+from lakeindex.run import chunks
 from lakeindex.run.input_rows import Column, InputChangedError, InputRows, KeyedFile, Places, RowGroup, input_rows
 from lakeindex.run.spec import RunSpec
 from lakeindex.stages.merge_write import loading, spilled_waves
@@ -379,6 +381,29 @@ def test_rows_that_another_writer_has_put_in_meanwhile_are_updated(tmp_path: Pat
     assert values(table) == expected
     assert summary.inserts == 40 - len(other) + 1
     assert table.check().violations == ()
+
+
+def test_rows_are_taken_from_their_files_where_their_keys_are_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """There is no room to hand over what was staged, and another writer is first."""
+    monkeypatch.setattr(chunks, "chunk_bytes", lambda _: 0)
+    path = batch_at(tmp_path / "in.parquet")
+    for operation in (Operation.UPSERT, Operation.INSERT):
+        table = make_table(tmp_path / operation, hoodie__index__type="BLOOM")
+        other = batch_of([Row("k002", "d0", 1, "old"), Row("z", "d0", 1, "old")])
+        runner = Meanwhile(
+            "tag inserts", lambda table=table, other=other: table.upsert(other, options=OVERTAKES) and None
+        )
+        run_batch(replace(spec_of(table, path), operation=operation, max_quarantined=1), runner)
+        assert runner.done
+        is_upsert = operation is Operation.UPSERT
+        right = {f"k{n:03d}": "right" for n in range(40)}
+        assert values(table) == right | {"z": "old"} | ({} if is_upsert else {"k002": "old"})
+        bad = [pq.read_table(one) for one in Path(f"{table.uri}.lakeindex").rglob("quarantine/*.parquet")]
+        assert [one.select(["id", "ts", "v"]).to_pylist() for one in bad] == (
+            [] if is_upsert else [[{"id": "k002", "ts": 5, "v": "right"}]]
+        )
 
 
 def test_files_that_are_larger_than_what_is_written_at_once(tmp_path: Path):

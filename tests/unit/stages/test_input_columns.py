@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import shutil
 from collections.abc import Hashable
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import lakeindex
 from lakeindex.api.table import LakeTable
 from lakeindex.conductor.upsert import run_batch, run_stage
 from lakeindex.model import IndexType, Operation
@@ -111,6 +113,23 @@ def test_a_batch_that_is_named_is_that_which_is_copied(
         said.append((content_of(made), summary.inserts, summary.combined, summary.quarantined))
     assert said[0] == said[1]
     shutil.rmtree(folder)
+
+
+def test_moments_of_96_bits_that_are_not_copied_are_the_same_when_they_are_read_again(tmp_path: Path):
+    """Years that nanoseconds do not reach: which row wins, and what is stored."""
+    times = [dt.datetime(year, 1, 2, tzinfo=dt.UTC) for year in (2300, 9999, 1500)]
+    rows = pa.table({"id": list("abc"), "at": pa.array(times, pa.timestamp("us", "UTC")), "v": ["new"] * 3})
+    local = rows.set_column(1, "at", rows.column("at").cast(pa.timestamp("us")))
+    table = lakeindex.create_table(str(tmp_path / "t"), rows.schema, key="id", ordering="at")
+    before = pa.array([dt.datetime(2000, 1, 1, tzinfo=dt.UTC)] * 3, rows.schema.field("at").type)
+    stored = rows.set_column(1, "at", before).set_column(2, "v", [["old"] * 3])
+    table.upsert(stored)
+    for number, expected in enumerate([*rows.slice(0, 2).to_pylist(), *stored.slice(2).to_pylist()]):
+        path = tmp_path / f"{number}.parquet"
+        pq.write_table(local.slice(number, 1), path, use_deprecated_int96_timestamps=True, store_schema=False)
+        table.upsert(str(path))
+        assert table.scan().to_arrow().sort_by("id").to_pylist()[number] == expected
+    assert set.intersection(*staged_names(table)) & {"at", "v"} == set()
 
 
 def test_a_column_of_another_type_is_copied(table: LakeTable, tmp_path: Path):

@@ -342,6 +342,20 @@ def test_a_column_of_nested_values_in_csv_is_refused_with_a_cure(tmp_path: Path,
     assert table.upsert(tmp_path / "b.jsonl").inserts == 1  # the cure
 
 
+def test_a_text_in_a_nested_column_of_json_is_told_however_its_name_is_written(tmp_path: Path) -> None:
+    """Writers of JSON may escape every letter of a name; a null, and nothing, is null."""
+    schema = pa.schema([("id", pa.string()), ("sizes", pa.map_(pa.string(), pa.int64()))])
+    for name in ("sizes", "\\u0073izes"):
+        path = tmp_path / "b.jsonl"
+        path.write_text(f'{{"id": "a", "{name}": "x"}}\n{{"id": "b", "{name}": null}}\n{{"id": "c"}}\n')
+        (piece,) = pieces_of(path, schema, 2**40)
+        assert [text is not None for text in piece.column(BAD_VALUE).to_pylist()] == [True, False, False], name
+        path.write_text(f'{{"id": "b", "{name}": null}}\n{{"id": "c"}}\n')
+        (piece,) = pieces_of(path, schema, 2**40)
+        assert piece.schema == schema, name
+        assert piece.column("sizes").null_count == 2
+
+
 def test_fields_that_the_table_lacks_have_the_same_types_either_way(tmp_path: Path) -> None:
     """A block that Arrow's reader takes, and one that has a value of another kind."""
     new = '"s": "t", "n": 5, "f": 1.5, "at": "2026-01-02T00:00:00", "l": [1], "o": {"x": 1}, "b": true'

@@ -494,6 +494,8 @@ def _by_arrow(block: bytes, known: Sequence[pa.Field]) -> pa.Table | None:
     for name, kind in of_texts.items():
         place = rows.schema.get_field_index(name)
         if pa.types.is_nested(kind):
+            if rows.column(place).null_count < rows.num_rows:
+                return None  # a text, behind a name with escapes
             rows = rows.set_column(place, name, pa.nulls(rows.num_rows, kind))
             continue
         values, bad = values_of_texts(pa.concat_arrays(rows.column(place).chunks), kind)
