@@ -147,6 +147,38 @@ def test_what_was_replaced_lives_again(tmp_path: Path) -> None:
             assert table.check().ok, name
 
 
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_what_was_replaced_does_not_live_again_as_it_was_at_a_savepoint_before(version: str) -> None:
+    """A clean takes the last slice of a file group that was replaced, and leaves the older one that a savepoint names:
+    without the replacecommit that one would be live."""
+    replacing = {
+        "overwrite": lambda table: table.insert_overwrite(batch_of([Row("c", "x", 3, "c")])),
+        "whole": lambda table: table.insert_overwrite_table(batch_of([Row("c", "x", 3, "c")])),
+        "partitions": lambda table: table.delete_partitions(["x"]),
+        "truncate": lambda table: table.truncate(),
+        "cluster": lambda table: table.cluster(sort="columns", columns=["v"]),
+    }
+    for name, replace in replacing.items():
+        world = MemoryTable.holding(
+            [Row("a", "x", 1, "1"), Row("b", "x", 1, "1")], index="SIMPLE", hoodie__write__table__version=version
+        )
+        table = world.table
+        saved = table.savepoint_create().savepoint.instant
+        before, second = told(table), str(world.upsert([Row("a", "x", 2, "2")]).instant)
+        replaced = str(replace(table).instant)
+        last = str(world.upsert([Row("d", "y", 4, "4")]).instant)
+        table.clean(1)
+        with pytest.raises(TableUnsupportedError, match="cleaned away"):
+            table.restore(second)
+        table.rollback(last)
+        now = told(table)
+        with pytest.raises(TableUnsupportedError, match="cleaned away"):
+            table.rollback(replaced)
+        assert told(table) == now, name
+        table.restore(saved)
+        assert told(table) == before, name
+
+
 def test_the_number_of_buckets_is_that_of_then(tmp_path: Path) -> None:
     table, first, before = made(tmp_path / "t", hoodie__index__type="BUCKET", hoodie__bucket__index__num__buckets="2")
     table.rescale(5)
@@ -385,6 +417,12 @@ def test_the_newest_commit_that_is_kept_is_the_one_that_was_completed_last(versi
     done = world.table.savepoint_create().savepoint
     assert (done.instant, done.files) == (outer if version == "9" else inner, 3)
     assert world.table.restore(done.instant, dry_run=True).commits == ()
+    with pytest.raises(TableUnsupportedError, match=f"instant {inner} is .*savepoint") as kept:
+        world.table.rollback(inner)  # its files are named, by whatever commit was completed after it
+    assert kept.value.culprit == done.instant
+    assert f"savepoint delete TABLE {done.instant}" in kept.value.hint
+    world.table.savepoint_delete(done.instant)
+    world.table.rollback(inner)
 
 
 def test_a_restore_is_to_a_time_or_before_one(tmp_path: Path) -> None:

@@ -160,11 +160,13 @@ def missing_files(
             previous = None if stat.prev_commit in (None, NO_PREVIOUS) else stat.prev_commit
             wanted.setdefault((partition, stat.file_id), previous or "")
         for group in sorted(commit.replaced()):
-            wanted.setdefault(group, None)  # it was live before: whatever slice it had
-    for one in (one for one in timeline.completed_writes if whole and one not in writes):
+            wanted.setdefault(group, None)  # it was live before: the newest slice that a commit names
+    again = frozenset(group for group, previous in wanted.items() if previous is None)
+    for one in (one for one in timeline.completed_writes if (whole or again) and one not in writes):
         commit = timeline.commit_metadata(table.storage, one)
-        wanted |= dict.fromkeys(_groups_of(commit), one.time)
-        for group in commit.replaced():
+        written = _groups_of(commit)
+        wanted |= dict.fromkeys(written if whole else written & again, one.time)
+        for group in commit.replaced() if whole else ():
             wanted.pop(group, None)
     for (partition, file_id), previous in wanted.items():
         if previous == "":

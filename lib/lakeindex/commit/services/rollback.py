@@ -8,7 +8,7 @@ from lakeindex.commit.recovery import is_alive, is_clustering, is_dead_foreign, 
 from lakeindex.commit.run_records import Claim, load_claims
 from lakeindex.commit.services.archive import archived_lately
 from lakeindex.commit.services.clean import finish_cleans
-from lakeindex.commit.services.restore import missing_files, state_before
+from lakeindex.commit.services.restore import by_end, missing_files, state_before
 from lakeindex.commit.undo import RolledBack, roll_back
 from lakeindex.errors import (
     FencedError,
@@ -106,11 +106,14 @@ def _target(timeline: Timeline, time: str) -> Instant:
 
 
 def _check_removable(table: Table, timeline: Timeline, target: Instant) -> None:
-    if target.time in timeline.savepoints:
+    kept = (one for one in timeline.completed_writes if one.time in timeline.savepoints)
+    saved = next((one.time for one in kept if by_end(one) >= by_end(target)), None)
+    if saved is not None:
+        what = "savepointed" if saved == target.time else f"part of savepoint {saved}, which was completed after it"
         raise TableUnsupportedError(
-            f"instant {target.time} is savepointed",
-            culprit=target.time,
-            hint=f"delete the savepoint first: `lakeindex savepoint delete TABLE {target.time}`",
+            f"instant {target.time} is {what}",
+            culprit=saved,
+            hint=f"delete the savepoint first: `lakeindex savepoint delete TABLE {saved}`",
         )
     newest = timeline.completed_writes[-1]
     if newest.time != target.time:
