@@ -279,7 +279,7 @@ def abandon_instant(context: WriteContext, time: str) -> None:
 def execute(context: WriteContext, decision: Verdict) -> None:
     """Carry out what was decided about completed commits: a restore, or a rollback of the newest one."""
     if decision.action == names.RESTORE and decision.commit is not None:
-        carry_out(context, decision.commit, decision.paths)
+        carry_out(context, decision.commit, decision.paths, earlier=decision.base_writes)
     else:
         take_back(context, decision)
 

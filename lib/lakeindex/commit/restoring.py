@@ -15,7 +15,7 @@ A restore that was left, and after which another kind of writer has written, is 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from lakeindex.commit.ledger import forget_batch
 from lakeindex.commit.undo import (
@@ -84,18 +84,26 @@ def finish_restores(context: WriteContext, timeline: Timeline) -> bool:
     return bool(found)
 
 
-def carry_out(context: WriteContext, data: bytes, paths: Iterable[str] = (), own: str | None = None) -> Restored:
+def carry_out(
+    context: WriteContext,
+    data: bytes,
+    paths: Iterable[str] = (),
+    own: str | None = None,
+    earlier: Collection[str] = (),
+) -> Restored:
     """Take the writes of a plan away, or what is left of them. The lock is held, and the restore is decided.
 
     Args:
         data: the plan, as it is on the timeline.
         paths: the data files of the writes, as they were when it was decided.
         own: the instant of the restore, if it is known to be on the timeline.
+        earlier: restores that were on the timeline when this one was decided. One that was over has left writes, so
+            that the next one may have the same plan.
     """
     storage, started = context.storage, context.host.clock.now_ms()
     plan = parse_restore_plan(data, "the plan of a restore")
     timeline = Timeline.listing(storage, context.table.properties.timeline_layout)
-    own = own or _standing(context, timeline, data) or request_service(context, timeline, names.RESTORE, data)
+    own = own or _standing(context, timeline, data, earlier) or request_service(context, timeline, names.RESTORE, data)
     files = _files_by_instant(context, plan, paths)
     if not any(one.is_completed and one.action == names.RESTORE for one in timeline.find(own)):
         is_over = timeline.written_since(own, plan)
@@ -144,10 +152,10 @@ def _finish(context: WriteContext, timeline: Timeline, time: str) -> None:
     context.notes.append(f"restore {time} of another writer was carried to its end")
 
 
-def _standing(context: WriteContext, timeline: Timeline, data: bytes) -> str | None:
+def _standing(context: WriteContext, timeline: Timeline, data: bytes, earlier: Collection[str]) -> str | None:
     """The restore of this plan that an earlier try has put on the timeline."""
     for one in reversed(timeline.files):
-        if one.action == names.RESTORE and one.state is InstantState.REQUESTED:
+        if one.action == names.RESTORE and one.state is InstantState.REQUESTED and one.time not in earlier:
             try:
                 if context.storage.read(timeline.path(one)) == data:
                     return one.time

@@ -55,7 +55,8 @@ class Verdict(Frozen):
         token: who decided: the attempt's token, or the roller-back's.
         commit: bytes of the commit's file; ``None`` once that file is known to stand.
         paths: data files of the commit, until then.
-        base_writes: completed writes that the checks before the commit saw, until then.
+        base_writes: completed writes that the checks before the commit saw, until then; of a decision about a restore
+            the restores before it.
         summary: what a later run of the same batch is told.
         action: what the instant is on the timeline: a commit or a replacecommit.
         target: the committed instant that is taken back, of a decision about a rollback.

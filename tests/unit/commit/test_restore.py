@@ -347,9 +347,11 @@ def test_what_a_killed_cleaner_left_is_finished_before_a_restore(world: World) -
     assert (going.writes, Table.open(world.store).load_timeline().pending) == ((), ())
 
 
-def put_restore(world: World, plan: RestorePlan, *, time: str = LATE, begun: bool = True) -> None:
+def put_restore(
+    world: World, plan: RestorePlan, *, time: str = LATE, begun: bool = True, marker: bytes = b"another-writer-1"
+) -> None:
     """Another writer's restore, as far as it came."""
-    data = format_restore_plan(plan).replace(OWN_SYNC_MARKER, b"another-writer-1")
+    data = format_restore_plan(plan).replace(OWN_SYNC_MARKER, marker)
     world.store.write(LAYOUT.path(Instant(time, names.RESTORE, InstantState.REQUESTED)), data)
     if begun:
         world.store.write(LAYOUT.path(Instant(time, names.RESTORE, InstantState.INFLIGHT)), b"")
@@ -388,6 +390,32 @@ def test_what_was_written_since_ends_a_restore_that_was_left(world: World) -> No
     assert (timeline.pending, timeline.completed_write_times) == ((), {FIRST, first, second, third})
     assert live_rows(world.store) == rows
     assert not parse_restore(world.store.read(files_at(world, names.RESTORE)[-1]), "").instants
+
+
+def test_what_a_restore_that_is_over_has_left_is_taken_away_by_the_next_one(world: World) -> None:
+    """It has the same plan, byte for byte, and is another one all the same, also for whoever finishes it."""
+    first, second, third = three(world)
+    put_restore(world, RestorePlan(first, ((second, "commit"),)), time=f"{int(third) - 1}", marker=OWN_SYNC_MARKER)
+    rollback_instant(Table.open(world.store), third, CONFIG, host=world.host("operator"))
+    left = world.store.snapshot()
+    for at in range(30):
+        world.store.restore(left)
+        is_killed = at > 0 and _killed_in_between(world, first, at)
+        _, done = restore(world, first, name=f"next-{at}")
+        assert is_killed or at > 3 or done.gone == (second,)
+        assert Table.open(world.store).load_timeline().completed_write_times == {FIRST, first}, at
+        assert live_rows(world.store)["a1"] == ["one"], at
+        if at > 0 and not is_killed:
+            break
+    assert at > 3
+    world.store.restore(left)
+    world.store.hook = lambda call: Fault.ERROR if call.path.endswith(f"{names.RESTORE}.requested") else None
+    with suppress(LakeIndexError):
+        restore(world, first, name="decided")
+    world.store.hook = None
+    world.gone.add("decided")
+    with maintaining(Table.open(world.store), "looking", CONFIG, force=True, host=world.host("next")):
+        assert Table.open(world.store).load_timeline().completed_write_times == {FIRST, first}
 
 
 def test_of_a_restore_that_is_over_a_write_that_was_half_taken_away_goes(world: World) -> None:

@@ -281,7 +281,8 @@ def _decided(context: WriteContext, going: Going, decision: str) -> Restored:
     paths = tuple(file.path for file in going.files)
     newest = going.writes[0].time
     token = context.host.new_token()
-    wanted = Verdict(decision, Outcome.COMMITTED, token, "", "", data, paths, action=names.RESTORE, target=newest)
+    done = tuple(one.time for one in context.table.load_timeline().instants if one.action == names.RESTORE)
+    wanted = Verdict(decision, Outcome.COMMITTED, token, "", "", data, paths, done, action=names.RESTORE, target=newest)
     standing = decide(context.storage, wanted)
     if not standing.is_committed:
         raise FencedError(
@@ -290,4 +291,4 @@ def _decided(context: WriteContext, going: Going, decision: str) -> Restored:
             hint="this process stalled for longer than lakeindex.lock.lease, and another writer went on; nothing was "
             "changed: look at `lakeindex history`, then run again",
         )
-    return carry_out(context, data, paths)
+    return carry_out(context, data, paths, earlier=done)
