@@ -23,7 +23,7 @@ from benchmarks.report import PeerResult, WorkloadResult
 from benchmarks.worker import PeerError, PeerProcess
 from benchmarks.workloads import DATA, Workload, names, workload
 
-GROWTH: Final = ("G1_tail", "G5_tail", "G20_tail")
+GROWTH: Final = ("G1_tail", "G20_tail")
 #: Workloads that show what one kind of row or batch costs.
 KINDS: Final = ("wide", "nested", "text", "all", "one", "inserts", "deletes", "parts")
 DEFAULT: Final = ("M_mono", "M_uuid", "L_tail", "L_small", "S_mono", *GROWTH, *KINDS)

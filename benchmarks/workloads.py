@@ -44,15 +44,13 @@ SPREAD: Final[dict[str, Spread]] = {
     "parts": Spread(_MILLION, 6_000, "uuid", partitions=2_000, files_per_partition=1, evenly=True),
 }
 TAILS: Final[dict[str, Tail]] = {
-    "TL_tail": Tail(5, 4_000, 400, 2_000),  # to try the benchmark itself, as the next four
+    "TL_tail": Tail(5, 4_000, 400, 2_000),  # to try the benchmark itself, as the next three
     "TL_small": Tail(5, 4_000, 20, 2_000),
     "TG1_tail": Tail(1, 4_000, 400, 2_000),
-    "TG5_tail": Tail(5, 4_000, 400, 2_000),
     "TG20_tail": Tail(20, 4_000, 400, 2_000),
     "L_tail": Tail(5, _MILLION, 20_000, 100_000),
     "L_small": Tail(5, _MILLION, 1_000, 100_000),
     "G1_tail": Tail(1, _MILLION, 20_000, 100_000),
-    "G5_tail": Tail(5, _MILLION, 20_000, 100_000),
     "G20_tail": Tail(20, _MILLION, 20_000, 100_000),
 }
 

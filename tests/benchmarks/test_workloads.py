@@ -74,7 +74,7 @@ def test_tail_updates_only_the_newest_rows_and_shares_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workloads, "DATA", tmp_path)
-    small, large = workload("TG5_tail"), workload("TG20_tail")
+    small, large = workload("TL_tail"), workload("TG20_tail")
     shape = TAILS["TG20_tail"]
     keys = pc.utf8_slice_codeunits(pq.read_table(large.batch)["id"], 4).cast(pa.int64())
     assert pc.min(keys).as_py() >= large.base_rows - shape.newest
