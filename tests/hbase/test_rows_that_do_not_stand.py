@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import HBaseTableError
+from lakeindex.index.hbase.hbase_rows import HBaseRows
 from lakeindex.index.hbase.hbase_rows import Row as HBaseRow
 from lakeindex.index.hbase.hbase_store import HBaseIndex, HBaseStore, IndexMarker, MarkerRow
 from lakeindex.index.locations.change_log import ChangeLog
@@ -166,16 +167,16 @@ def test_what_a_later_commit_puts_meanwhile_is_not_deleted(bench: Bench, monkeyp
     mine, later = (HBaseRow(f"{year}0101000000000", "f", "p") for year in (2026, 2027))
     rows.put([("early", mine)], 1000)
     rows.put([("late", mine)], 3000)
-    real = rows.get
+    real = HBaseRows.get
 
-    def get(keys: Sequence[str]) -> dict[str, HBaseRow]:
-        found = real(keys)
+    def get(self: HBaseRows, keys: Sequence[str]) -> dict[str, HBaseRow]:
+        found = real(self, keys)
         rows.put([("early", later)], 2000)
         return found
 
-    monkeypatch.setattr(rows, "get", get)
+    monkeypatch.setattr(HBaseRows, "get", get)
     assert rows.delete_if_commit(["early", "late"], mine.commit) == 2
-    assert real(["early", "late"]) == {"early": replace(later, stamp=2000)}
+    assert real(rows, ["early", "late"]) == {"early": replace(later, stamp=2000)}
 
 
 def test_rows_are_paced(bench: Bench) -> None:
