@@ -133,6 +133,12 @@ class Snapshot(ComparedInPart):
             self._partitions[partition_path] = known
         return known
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether files were found of writes that the timeline does not have as completed."""
+        known = self.timeline.completed_write_times
+        return any(file.instant_time not in known for one in self._partitions.values() for file in one.unseen)
+
     def hidden_file(self, partition_path: str) -> BaseFile | None:
         """A file that would be live if its folder had partition metadata; None if there is none, or it has."""
         self.files_of(partition_path)

@@ -18,10 +18,12 @@ from lakeindex.model import Instant, InstantState
 from lakeindex.operations.consistent_read import read_consistently
 from lakeindex.operations.rows.time_travel import (
     LaterWrites,
+    check_not_cleaned,
     check_reaches_back,
     cleaned_since,
     history_range,
     point_of,
+    was_archived_late,
 )
 from lakeindex.table.handle import Table
 from lakeindex.timeline.timeline import Timeline
@@ -129,6 +131,7 @@ def state_at(table: Table, timeline: Timeline, point: str, name: str) -> Snapsho
     """
     found = _state(table, timeline, point)
     missing = _missing(table, timeline, found, point)
+    check_not_cleaned(found)
     if missing is None:
         return found
     if any(one.action == instants.CLEAN for one in timeline.instants):
@@ -168,8 +171,9 @@ def _missing(table: Table, timeline: Timeline, found: Snapshot, point: str) -> s
 
 def _too_early(table: Table, timeline: Timeline, name: str, text: str, message: str) -> UsageError:
     times = (one.time for one in timeline.completed_writes)
+    reached = (one for one in times if not was_archived_late(timeline, end_of(timeline, one)))
     earliest = next(
-        (one for one in times if _missing(table, timeline, _state(table, timeline, one), one) is None), None
+        (one for one in reached if _missing(table, timeline, _state(table, timeline, one), one) is None), None
     )
     hint = history_range(timeline) if earliest is None else f"the earliest instant that {name} can be is {earliest}"
     return UsageError(message, culprit=text, hint=hint)

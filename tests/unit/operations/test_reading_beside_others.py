@@ -13,6 +13,7 @@ from lakeindex.api.table import LakeTable
 from lakeindex.errors import TableCorruptError, WriteConflictError
 from lakeindex.operations.consistent_read import TRIES
 from lakeindex.storage.local import LocalStorage
+from lakeindex.storage.port import Listing
 from tests.builders import Row, batch_of, make_table
 from tests.golden import made_once
 
@@ -110,6 +111,65 @@ def test_who_reads_beside_a_clean_gets_the_newest_rows(
     assert not todo
     assert rows.num_rows == len(KEYS)
     assert len(set(rows.column("_hoodie_commit_time").to_pylist())) == 2
+
+
+@made_once
+def archived(folder: Path, *, has_metadata: bool) -> LakeTable:
+    """A table whose commits are in the archive, but the newest; with a metadata table they stay on the timeline."""
+    made = make_table(folder)
+    made.upsert(batch_of([Row(key, "d", 1, "old") for key in KEYS]))
+    for ts in (1, 2):
+        made.upsert(batch_of([Row("e0", "e", ts, "old")]))
+    if has_metadata:
+        made.metadata_build(["files"])
+    else:
+        assert made.archive(keep_commits=1, options={"hoodie.cleaner.commits.retained": "1"}).instants
+    return made
+
+
+def before_files_are_listed(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> list[object]:
+    """Let something happen once when a reader, which has its timeline, is about to list files, or to ask the metadata table for them;
+    what comes back is empty then.
+    """
+    todo: list[object] = [happens]
+    list_folder, list_names = LocalStorage.list_folder, LocalStorage.list_names
+
+    def look(storage: LocalStorage, prefix: str) -> None:
+        if todo and (not prefix or ".hoodie/metadata" in f"{storage.root}/{prefix}"):
+            todo.clear()
+            happens()
+
+    def watched_folder(self: LocalStorage, prefix: str = "") -> Listing:
+        look(self, prefix)
+        return list_folder(self, prefix)
+
+    def watched_names(self: LocalStorage, prefix: str = "") -> tuple[str, ...]:
+        look(self, prefix)
+        return list_names(self, prefix)
+
+    monkeypatch.setattr(LocalStorage, "list_folder", watched_folder)
+    monkeypatch.setattr(LocalStorage, "list_names", watched_names)
+    return todo
+
+
+@pytest.mark.parametrize("has_metadata", [False, True])
+@WAYS
+def test_who_lists_files_when_a_clean_has_overtaken_its_timeline_gets_the_newest_rows(
+    way: Way, has_metadata: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Of a file group that was written meanwhile nothing is left that counts by that timeline, and no commit on it names a slice that is missed."""
+    table = archived(tmp_path / "t", has_metadata=has_metadata)
+
+    def overtaken() -> None:
+        for ts in (3, 4):
+            table.upsert(batch_of([Row("k7", "d", ts, "newest")]))
+        assert table.clean(keep_commits=1).files
+
+    todo = before_files_are_listed(monkeypatch, overtaken)
+    rows = way(table, tmp_path)
+    assert not todo
+    assert set(rows.column("_hoodie_record_key").to_pylist()) >= set(KEYS)
+    assert "newest" in rows.column("v").to_pylist()
 
 
 @WAYS

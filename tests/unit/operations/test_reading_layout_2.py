@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from lakeindex.api.table import LakeTable
+from lakeindex.commit.recovery import maintaining
+from lakeindex.commit.services.archive import archive_instants
 from lakeindex.errors import UsageError
 from lakeindex.operations.rows import file_reader
+from lakeindex.table.handle import Table
 from tests.builders import Row, batch_of, make_table
 
 APART = {"hoodie.parquet.small.file.limit": "0"}
@@ -102,3 +105,21 @@ def test_who_reads_on_from_an_archived_write_gets_what_was_completed_after_it(tm
     for points, keys in ((first, {"k1", "k2", "k3"}), (third, {"k1", "k3"}), (second, {"k3"})):
         for point in points:
             assert keys_since(table, point) == keys, point
+
+
+def test_a_write_that_was_completed_late_is_not_left_out_where_hudi_has_archived_it(tmp_path: Path) -> None:
+    """Hudi archives by instants alone: what was completed before it stays."""
+    table, (_, _, third) = three_commits(tmp_path)
+    opened = Table.at(table.uri)
+    going = opened.load_timeline().completed_writes[:2]
+    with maintaining(opened, "archiving") as (_, lock):
+        assert archive_instants(opened.storage, opened.load_timeline, lock, going)
+    last = str(table.upsert(batch_of([Row("k3", "d3", 1, "v")]), options=APART).instant)
+    for point in third:
+        assert keys_since(table, point) == {"k1", "k3"}
+        with pytest.raises(UsageError, match="were archived") as caught:
+            table.changes(since=point)
+        assert str(caught.value.hint).endswith(last)
+        with pytest.raises(UsageError, match="were archived"):
+            table.changes(until=point)
+    assert table.changes(since=last).to_arrow().num_rows == 0

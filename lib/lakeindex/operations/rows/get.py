@@ -28,7 +28,13 @@ from lakeindex.operations.rows.file_reader import FileAsk, Got, KeyTask, ReadSpe
 from lakeindex.operations.rows.index_files import KeyScope, Plan, index_of, plan_files
 from lakeindex.operations.rows.key_sets import KeyForm, KeySet, key_set, key_spec_of
 from lakeindex.operations.rows.request import ScanRequest
-from lakeindex.operations.rows.time_travel import PastTable, columns_of, past_table, present_table
+from lakeindex.operations.rows.time_travel import (
+    PastTable,
+    check_not_cleaned,
+    columns_of,
+    past_table,
+    present_table,
+)
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.showing.json_result import SCHEMA_VERSION, JsonResult, TableResult
@@ -152,6 +158,7 @@ def get_rows(uri: str, keys: KeySet, request: ScanRequest, runner: Runner) -> Ge
         stored = columns_of(past)
         schema = request.chosen(read_schema(table, stored))
         scope = _scope(past, request.partitions, config)
+        check_not_cleaned(past.snapshot)
         asked = key_set(keys, _form(past, stored))
         plan = plan_files(scope, asked, runner) if len(asked) and scope.files else Plan()
         # rows are sorted by key and partition, whatever is asked for

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from lakeindex.commit.written_slices import Commits, live_slices, missing_slices, not_after, read_commits
-from lakeindex.errors import TableUnsupportedError, UsageError
+from lakeindex.errors import TableUnsupportedError, TimelineChangedError, UsageError
 from lakeindex.files.file_system_view import Snapshot, missing_file, missing_then
 from lakeindex.format import instants
 from lakeindex.frozen import Frozen
@@ -46,9 +46,8 @@ class LaterWrites(Frozen):
     """The writes after a point in time, exclusive: those that were completed after it, where the timeline says when
     writes were completed (Hudi 1.x counts so on tables of version 8 and later), else those with a greater instant.
 
-    A point that is the instant of a write stands for the completion of that write. Archived writes count so, too, if
-    the point is before the end of every write of the timeline. Behind it none of them ended, as they are archived by
-    us, and they count by their instant.
+    A point that is the instant of a write stands for the completion of that write. Archived writes count so, too: we
+    leave a write on the timeline that was completed after one that stays, but Hudi archives by instants alone.
 
     Attributes:
         point: the point in time, as an instant.
@@ -62,10 +61,9 @@ class LaterWrites(Frozen):
     def than(timeline: Timeline, point: str) -> LaterWrites:
         """The writes after a point in time."""
         ends = {one.time: one.completion_time or one.time for one in timeline.completed_writes}
-        limit = ends.get(point, point)
-        if point and timeline.layout.has_completion_times and not any(not_after(end, limit) for end in ends.values()):
+        if point and timeline.layout.has_completion_times:
             ends = {**timeline.archived.ends, **ends}
-            limit = ends.get(point, point)
+        limit = ends.get(point, point)
         after = {time: not not_after(end, limit) for time, end in ends.items()}
         return LaterWrites(
             point, {time: is_after for time, is_after in after.items() if is_after is not_after(time, point)}
@@ -118,6 +116,7 @@ def past_table(table: Table, timeline: Timeline, as_of: str | None = None, since
     found = table.snapshot(until, timeline)
     commits = read_commits(table, then)
     _check_complete(found, commits, timeline, until)
+    check_not_cleaned(found)
     if until is not None and (gone := cleaned_since(table, found, timeline, until)) is not None:
         raise _cleaned_away(timeline, until, gone)
     return PastTable(table, found, commits, then, until, after, LaterWrites.than(timeline, after or ""))
@@ -196,7 +195,8 @@ def check_reaches_back(
         before = [one.time for one in writes if not_after(one.time, point)]
     else:
         before = [one.time for one in writes if not_after(one.completion_time or one.time, completed_by)]
-    if not writes or (before and not _was_archived_after(timeline, before[-1], point)):
+    is_late = completed_by is not None and was_archived_late(timeline, completed_by)
+    if not writes or (before and not is_late and not _was_archived_after(timeline, before[-1], point)):
         return
     if not before and not _is_archived(table):
         return
@@ -216,6 +216,16 @@ def _was_archived_after(timeline: Timeline, last: str, point: str) -> bool:
     return any(not not_after(time, last) and not_after(time, point) for time in timeline.archived.writes)
 
 
+def was_archived_late(timeline: Timeline, point: str) -> bool:
+    """Whether a write was archived that was completed after a point in time: nobody can tell what was there then.
+    Whoever archives by instants alone, as Hudi does, leaves writes on the timeline that were completed before it.
+    """
+    if not timeline.layout.has_completion_times:
+        return False
+    there = timeline.completed_write_times
+    return any(not not_after(end, point) for time, end in timeline.archived.ends.items() if time not in there)
+
+
 def _is_archived(table: Table) -> bool:
     return any(one.size_bytes for one in table.storage.list(table.properties.timeline_layout.archive_folder))
 
@@ -223,6 +233,23 @@ def _is_archived(table: Table) -> bool:
 def _until(timeline: Timeline, point: str) -> Timeline:
     files = (one for one in timeline.files if not_after(one.time, point))
     return Timeline.of(timeline.layout, files, timeline.storage)
+
+
+def check_not_cleaned(found: Snapshot) -> None:
+    """Make sure that no clean came between the listing of the timeline and that of the files. Of a file group that was
+    written meanwhile it leaves nothing that counts, and where the commit of what did was archived, nobody misses it.
+
+    Raises:
+        TimelineChangedError: one did; only who finds files of writes that are not completed looks.
+    """
+    if not found.is_behind:
+        return
+    known = {one.time for one in found.timeline.instants}
+    for one in Timeline.listing(found.storage, found.timeline.layout).instants:
+        if one.action == instants.CLEAN and one.time not in known:
+            raise TimelineChangedError(
+                f"clean {one.time} began before the files were listed", culprit=one.time, hint="run again"
+            )
 
 
 def cleaned_since(table: Table, then: Snapshot, now: Timeline, point: str) -> str | None:
