@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -170,6 +171,23 @@ def test_who_lists_files_when_a_clean_has_overtaken_its_timeline_gets_the_newest
     assert not todo
     assert set(rows.column("_hoodie_record_key").to_pylist()) >= set(KEYS)
     assert "newest" in rows.column("v").to_pylist()
+
+
+def test_a_key_that_moves_behind_the_timeline_of_who_asks_the_record_index_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The index says where it is now; of that file group the reader has the slice of before."""
+    table = make_table(tmp_path / "t", hoodie__index__type="RECORD_INDEX")
+    table.upsert(batch_of([*(Row(key, "d", 1, "old") for key in KEYS), Row("e0", "e", 1, "old")]))
+    table.metadata_build(["files", "record_index"])
+    moves = {"hoodie.record.index.update.partition.path": "true"}
+    for ts, (way, day) in enumerate([(by_key, "e"), (scanned_by_key, "d")], 2):
+        moved = batch_of([Row("k7", day, ts, "moved")])
+        with monkeypatch.context() as patch:
+            todo = before_files_are_listed(patch, partial(table.upsert, moved, options=moves))
+            rows = way(table, tmp_path)
+        assert not todo
+        assert sorted(rows.column("_hoodie_record_key").to_pylist()) == sorted(KEYS), way
 
 
 @WAYS

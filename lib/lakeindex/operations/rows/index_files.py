@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +18,10 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from lakeindex.errors import TimelineChangedError
 from lakeindex.files.footer_cache import FooterCache
 from lakeindex.files.metadata_facts import stored_ranges
+from lakeindex.format.instants import comparable
 from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import RowNumbers, one_array
 from lakeindex.index.bloom_options import BloomOptions
@@ -28,6 +31,7 @@ from lakeindex.index.locations.change_log import ChangeLog, CoveredFile, read_de
 from lakeindex.index.locations.store_context import StoreContext
 from lakeindex.index.locations.stored_index import Found, LookUp, StoredIndex, VolatileStore, candidates_of
 from lakeindex.index.registry import index_for
+from lakeindex.metadata.metadata_view import MetadataView
 from lakeindex.model import BaseFile, Group, IndexSpec
 from lakeindex.operations.rows.file_reader import FileAsk
 from lakeindex.operations.rows.time_travel import PastTable
@@ -38,6 +42,9 @@ from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner
 from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
+
+_DIGITS: Final = 17
+"""Of an instant; what the metadata table does for itself has more, on version 6."""
 
 
 class KeyScope(Frozen):
@@ -200,6 +207,7 @@ def _opened(scope: KeyScope, index: StoredIndex, runner: Runner, notes: list[str
         found = metadata_store(scope.table, scope.past.timeline, index)
         with found.refusing_if_dropped():
             found.check(file.partition_path for file in scope.files)
+        _check_not_ahead(found.view)
         yield _OpenedStore(found, None, None)
         return
     state = ChangeLog(scope.table.storage, kind).at(scope.past.timeline)
@@ -232,6 +240,21 @@ def _opened(scope: KeyScope, index: StoredIndex, runner: Runner, notes: list[str
             yield None
     finally:
         _remove(work)
+
+
+def _check_not_ahead(view: MetadataView) -> None:
+    """Make sure that the index knows of no write that began since the timeline was listed: a key that it has moved
+    into another file group is not in the slice of that group that the reader has.
+
+    Raises:
+        TimelineChangedError: it does.
+    """
+    last = comparable(view.data.max_time or "")
+    told = [one.time for one in view.timeline.completed_writes if comparable(one.time[:_DIGITS]) > last]
+    now = Timeline.listing(view.table.storage, view.data.layout) if told else view.data
+    newer = next((time for time in told if now.find(time)), None)
+    if newer is not None:
+        raise TimelineChangedError(f"write {newer} began meanwhile", culprit=newer, hint="run again")
 
 
 def _is_covered(file: BaseFile, coverage: Mapping[Group, CoveredFile] | None) -> bool:
