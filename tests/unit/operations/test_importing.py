@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, date, datetime
@@ -29,7 +30,7 @@ from lakeindex.errors import (
 )
 from lakeindex.model import IndexType
 from lakeindex.operations.importing import import_table as importing
-from lakeindex.operations.importing.iceberg import newest_metadata
+from lakeindex.operations.importing.iceberg import newest_metadata, open_iceberg
 from lakeindex.stages.stage_input import inputs
 from lakeindex.storage.memory import Call, MemoryStorage
 from tests.scheduling import some_of
@@ -293,6 +294,40 @@ def test_iceberg_with_deletes_and_a_renamed_column(tmp_path: Path, iceberg: Call
     done = lakeindex.import_table(table.metadata_location, tmp_path / "t", key="id", max_bytes=1)
     assert done.commits == 2
     assert stored(tmp_path / "t", "id", "w") == [{"id": 1, "w": "a"}, {"id": 3, "w": "c"}, {"id": 4, "w": "d"}]
+
+
+def test_columns_of_iceberg_are_those_that_it_has_now(tmp_path: Path, iceberg: Callable[..., Any]) -> None:
+    """Renaming, dropping and adding a column makes no snapshot; what was dropped stays in the files."""
+    from pyiceberg.types import StringType
+
+    table = iceberg(pa.table({"id": pa.array([1], pa.int64()), "v": ["a"], "secret": ["s"]}))
+    table.append(pa.table({"id": pa.array([2], pa.int64()), "v": ["b"], "secret": ["s"]}))
+    with table.update_schema() as update:
+        update.rename_column("v", "w")
+        update.delete_column("secret")
+        update.add_column("z", StringType())
+    folder = table.metadata_location.removeprefix("file://").rpartition("/metadata/")[0]
+    began = table.current_snapshot()
+    wanted = [{"id": 1, "w": "a", "z": None}, {"id": 2, "w": "b", "z": None}]
+    with ended_after(1), pytest.raises(KilledError):
+        lakeindex.import_table(folder, tmp_path / "t", key="id", max_bytes=1)
+    with table.update_schema() as update:
+        update.rename_column("w", "u")
+    for _ in range(2):
+        done = lakeindex.import_table(folder, tmp_path / "t", key="id", max_bytes=1)
+        assert done.source_version == f"{began.snapshot_id}/{began.schema_id + 1}"
+        assert stored(tmp_path / "t") == wanted
+    with table.update_schema() as update:
+        update.delete_column("z")
+    table.append(pa.table({"id": pa.array([3], pa.int64()), "u": ["c"]}))
+    with table.update_schema() as update:
+        update.delete_column("u")
+    table.append(pa.table({"id": pa.array([4], pa.int64())}))
+    done = lakeindex.import_table(folder, tmp_path / "dropped", key="id")
+    assert done.source_version == str(table.current_snapshot().snapshot_id)
+    assert stored(tmp_path / "dropped") == [{"id": number} for number in (1, 2, 3, 4)]
+    with pytest.raises(InputError, match="its schema 9 is gone"):
+        open_iceberg(table.metadata_location, version=f"{began.snapshot_id}/9", like=None)
 
 
 def test_a_field_of_iceberg_that_has_the_name_of_one_that_went(tmp_path: Path, iceberg: Callable[..., Any]) -> None:
@@ -624,6 +659,65 @@ def test_files_that_come_later_are_none_of_the_import(tmp_path: Path) -> None:
     again = lakeindex.import_table(source, tmp_path / "t", key="id")
     assert again.inserted == 1
     assert "later-0.parquet" in again.notes[0]
+
+
+def test_files_without_rows_are_watched_and_not_counted_as_new(tmp_path: Path) -> None:
+    source = plain(tmp_path / "src", pa.table({"id": [1]}), pa.table({"id": [1]}).slice(0, 0))
+    for _ in range(2):
+        assert not lakeindex.import_table(source, tmp_path / "t", key="id").notes
+    plain(source, pa.table({"id": [2]}), name="later")
+    (note,) = lakeindex.import_table(source, tmp_path / "t", key="id").notes
+    assert note.startswith("1 files of the source are none of this import")
+    pq.write_table(pa.table({"id": [3]}), source / "part-1.parquet")
+    with pytest.raises(InputError, match=r"part-1.parquet' has changed since the import began"):
+        lakeindex.import_table(source, tmp_path / "t", key="id")
+
+
+def test_files_that_come_while_the_first_run_loads_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, real = plain(tmp_path / "src", pa.table({"id": [1]})), importing._batch_of
+
+    def batch_of(*args: Any) -> Any:
+        plain(source, pa.table({"id": [2]}), name="later")
+        return real(*args)
+
+    monkeypatch.setattr(importing, "_batch_of", batch_of)
+    (note,) = lakeindex.import_table(source, tmp_path / "t", key="id").notes
+    assert note.endswith("later-0.parquet")
+    assert stored(tmp_path / "t") == [{"id": 1}]
+
+
+@pytest.mark.parametrize("inner", [False, True])
+def test_fields_of_json_behind_the_first_rows_are_told_before_a_table_is_made(tmp_path: Path, inner: bool) -> None:
+    """The first MiB of a file says which columns there are; what comes later cannot be added to a table half made."""
+    (tmp_path / "src").mkdir()
+    first, last = {"a": "x" * 2000}, {"a": "x", "late": 5}
+    lines = [{"id": 600, **({"s": last} if inner else last)}]
+    lines = [{"id": number, **({"s": first} if inner else first)} for number in range(600)] + lines
+    (tmp_path / "src" / "a.json").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    for dry_run in (True, False):
+        with pytest.raises(SchemaMismatchError, match=r"a.json', behind its first rows: .*late") as no:
+            lakeindex.import_table(tmp_path / "src", tmp_path / "t", key="id", dry_run=dry_run)
+        assert "--like" in str(no.value.hint)
+        assert not (tmp_path / "t").exists()
+    like = "id BIGINT, s STRUCT<a: STRING, late: BIGINT>" if inner else "id BIGINT, a STRING, late BIGINT"
+    assert lakeindex.import_table(tmp_path / "src", tmp_path / "t", key="id", like=like).inserted == 601
+    found = stored(tmp_path / "t")[600]
+    assert (found["s"] if inner else found)["late"] == 5
+
+
+def test_a_value_that_no_wider_type_has_can_be_mended_and_imported(tmp_path: Path) -> None:
+    """Neither a schema mode nor another choice of columns leads out of a table that is half made."""
+    whole, odd = pa.table({"id": [1], "v": [2**53 + 1]}), pa.table({"id": [2], "v": [1.5]})
+    source = plain(tmp_path / "src", whole, odd)
+    with pytest.raises(SchemaMismatchError, match="9007199254740993") as no:
+        lakeindex.import_table(source, tmp_path / "t", key="id")
+    assert "delete the table's folder" in str(no.value.hint)
+    plain(source, whole, pa.table({"id": [2], "v": pa.array([1], pa.int32())}))
+    with pytest.raises(TableExistsError, match="there is another table") as there:
+        lakeindex.import_table(source, tmp_path / "t", key="id")
+    assert "delete the table's folder" in str(there.value.hint)
+    shutil.rmtree(tmp_path / "t")
+    assert lakeindex.import_table(source, tmp_path / "t", key="id").inserted == 2
 
 
 def test_a_table_that_is_there_is_left_alone(tmp_path: Path) -> None:

@@ -52,10 +52,12 @@ def newest_metadata(place: str) -> str | None:
 
 
 def open_iceberg(uri: str, like: pa.Schema | None, version: str | None, folder: str | None = None) -> Source:
-    """An Iceberg table of a snapshot, the newest if none is named.
+    """An Iceberg table of a snapshot; the newest if none is named, with the columns that the table has now.
 
     Args:
         uri: a metadata file, or ``iceberg:CATALOG/NAMESPACE.TABLE``.
+        version: number of a snapshot, and behind a slash that of the schema if that is not the snapshot's own: columns
+            were renamed, dropped or added since.
         folder: what was named instead of the metadata file, of which there is another one after each commit.
 
     Raises:
@@ -102,10 +104,12 @@ def _errors_of(module: ModuleType) -> tuple[type[Exception], ...]:
 
 
 def _source_of(table: Any, uri: str, like: pa.Schema | None, version: str | None) -> Source:
-    now = table.current_snapshot()
-    snapshot = None if now is None else now.snapshot_id if version is None else int(version)
+    now, (said, _, number) = table.current_snapshot(), (version or "").partition("/")
+    snapshot = None if now is None else int(said) if said else now.snapshot_id
     scan = table.scan(snapshot_id=snapshot)
-    projected = scan.projection()
+    its_own = scan.projection()
+    projected = table.schema() if version is None else _numbered(table, number) if number else its_own
+    changed = "" if projected.schema_id == its_own.schema_id else f"/{projected.schema_id}"
     columns = _plain(projected.as_arrow())
     tasks = [] if snapshot is None else list(scan.plan_files())
     _refuse(uri, tasks)
@@ -132,7 +136,7 @@ def _source_of(table: Any, uri: str, like: pa.Schema | None, version: str | None
     return Source(
         SourceKind.ICEBERG,
         uri,
-        None if snapshot is None else str(snapshot),
+        None if snapshot is None else f"{snapshot}{changed}",
         files,
         joined,
         partitions,
@@ -142,12 +146,22 @@ def _source_of(table: Any, uri: str, like: pa.Schema | None, version: str | None
     )
 
 
+def _numbered(table: Any, number: str) -> Any:
+    """The schema of a number. Raises: ValueError: it is gone."""
+    found = table.schemas().get(int(number))
+    if found is None:
+        raise ValueError(f"its schema {number} is gone")
+    return found
+
+
 def _have_columns(files: Sequence[InputFile], projected: Any) -> bool:
-    """Whether files call the table's columns as it does, by number and type, so that they can be read as they lie."""
+    """Whether files have the table's columns and no others, and call them as it does, by number and type, so that they
+    can be read as they lie.
+    """
     wanted = {field.name: (_small(field.type), _numbers(field)) for field in projected.as_arrow()}
     for footer in parquet_footers(files).values() if files else ():
         there = {field.name: (_small(field.type), _numbers(field)) for field in footer.schema.to_arrow_schema()}
-        if any(there.get(name) != one for name, one in wanted.items()):
+        if there != wanted:
             return False
     return True
 

@@ -25,6 +25,7 @@ from lakeindex.errors import (
     KeysStoredError,
     OptionError,
     QuarantineExceededError,
+    SchemaMismatchError,
     TableExistsError,
     TableNotFoundError,
     UsageError,
@@ -211,7 +212,7 @@ class _Import(Frozen):
         source = self._source(begun)
         if begun is not None and (begun.is_complete or self._commits(begun)):
             return self._go_on(begun, source)
-        return self._begin(source)
+        return self._begin(source, begun)
 
     def _table(self) -> Table | None:
         try:
@@ -247,21 +248,35 @@ class _Import(Frozen):
             "metadata": asked.metadata,
         }
 
-    def _begin(self, source: Source) -> ImportSummary:
+    def _make(self, source: Source, arguments: CreateArguments, begun: ImportMark | None) -> None:
+        """Make the table, or make sure that it is the one. Raises: TableExistsError: it is another."""
+        try:
+            create_or_find(self.uri, source.columns, Exists.OK, self.asked.named, **arguments)
+        except TableExistsError as error:
+            if begun is None or begun.is_complete:
+                raise
+            raise TableExistsError(
+                error.message,
+                culprit=error.culprit,
+                hint="ask for what is there; or, as the import that made it is not complete, delete the table's "
+                "folder, and begin anew",
+            ) from error
+
+    def _begin(self, source: Source, begun: ImportMark | None) -> ImportSummary:
         arguments = self._arguments(source)
         planned = plan_table(self.uri, source.columns, **arguments)
         found = self._checked_keys(source, planned)
         mark = _plan(source, found, self.asked, is_global=planned.index.is_global)
         if self.asked.dry_run:
             return self._summary(source, mark, found, planned)
-        create_or_find(self.uri, source.columns, Exists.OK, self.asked.named, **arguments)
+        self._make(source, arguments, begun)
         put_mark(Table.at(self.uri).storage, mark)
         return self._carried_out(source, mark, found, planned)
 
     def _go_on(self, mark: ImportMark, source: Source) -> ImportSummary:
         arguments = self._arguments(source)
         if not self.asked.dry_run:
-            create_or_find(self.uri, source.columns, Exists.OK, self.asked.named, **arguments)
+            self._make(source, arguments, mark)
         _check_same(self.uri, mark, source)
         planned = plan_table(self.uri, source.columns, **arguments)
         if self.asked.dry_run:
@@ -285,7 +300,8 @@ class _Import(Frozen):
             raise InputError(
                 f"{found.bad} of {found.rows} rows cannot be imported: {found.first_bad}",
                 culprit=found.first_bad,
-                hint="mend these rows, or name other columns with --key and --partition; nothing was made",
+                hint="mend these rows, or name other columns with --key and --partition, or another type of a column "
+                "with --like; nothing was made",
             )
         if found.repeated and not self.asked.combine:
             one = found.examples[0]
@@ -299,7 +315,12 @@ class _Import(Frozen):
         return found
 
     def _loaded(self, batch: ImportBatch) -> RunSummary:
-        """As ``load``. Raises: QuarantineExceededError: rows are bad, of which an import leaves none out."""
+        """As ``load``.
+
+        Raises:
+            QuarantineExceededError: rows are bad, of which an import leaves none out.
+            SchemaMismatchError: a value that the table's type has not got.
+        """
         try:
             return self.load(batch)
         except KeysStoredError:
@@ -310,6 +331,13 @@ class _Import(Frozen):
                 culprit=error.culprit,
                 hint="look at the quarantine file, and correct these rows in the source; then delete the table's "
                 "folder, and import it",
+            ) from error
+        except SchemaMismatchError as error:  # nor a schema mode
+            raise SchemaMismatchError(
+                error.message,
+                culprit=error.culprit,
+                hint="write the source with one type that has all values, or name one with --like; then delete the "
+                "table's folder, and import it",
             ) from error
 
     def _carried_out(
@@ -347,7 +375,7 @@ class _Import(Frozen):
         if not mark.is_complete:
             put_complete(Table.at(self.uri).storage)
         new = [file.place for file in now.files if file.place not in mark.files and file not in _empty(found)]
-        if new and found is None:
+        if new:
             notes[f"{len(new)} files of the source are none of this import, such as {new[0]}"] = None
         done_all = self._summary(source, mark, found, planned)
         return replace(
@@ -450,6 +478,8 @@ def _plan(source: Source, found: KeysFound, asked: ImportRequest, *, is_global: 
             size = 0
         groups[-1].append((file, paths))
         size += file.size_bytes
+    if groups:  # files without rows are watched, too: one that gets some has changed
+        groups[-1] += [(file, frozenset()) for file in source.files if not found.of_files.get(file)]
     commits, seen = [], set[str]()
     for number, group in enumerate(groups):
         touched = {path for _, paths in group for path in paths}

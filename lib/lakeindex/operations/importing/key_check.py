@@ -24,7 +24,7 @@ from lakeindex.errors import SchemaMismatchError
 from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import one_array
 from lakeindex.operations.check_base_files import hashes_of, repeated_hashes, save_hashes
-from lakeindex.operations.importing.sources import Source, SourceKind
+from lakeindex.operations.importing.sources import CURE, Source, SourceKind
 from lakeindex.options.types import CsvFormat, InputFormat
 from lakeindex.run.input_rows import repeated_text
 from lakeindex.stages.stage_input.input_pieces import read_pieces
@@ -111,6 +111,7 @@ class _Look(Frozen):
         generator, names = KeyGenerator(self.keys), frozenset(self.columns.names)
         for piece in self._pieces(split):
             rows, bad = without_bad_values(piece, split.file, 0)
+            _check_known(rows, self.table, split.file)
             theirs = rows.select(sorted(names & frozenset(rows.column_names)))
             fitted = fit_batch(theirs, self.columns, may_lack=names)
             keyed = generator.keys_of(fitted.columns)
@@ -186,6 +187,18 @@ def look_at_keys(
         surplus=surplus,
         examples=examples,
     )
+
+
+def _check_known(rows: pa.Table, table: pa.Schema, file: InputFile) -> None:
+    """Raises: SchemaMismatchError: rows have other fields than the first ones of their file, by which JSON is typed."""
+    try:
+        fit_batch(rows.slice(0, 0), table, may_lack=frozenset(table.names))
+    except SchemaMismatchError as error:
+        raise SchemaMismatchError(
+            f"{file.place!r}, behind its first rows: {error.message}",
+            culprit=error.culprit,
+            hint=f"{CURE}; nothing was made",
+        ) from None
 
 
 def _check_folders(rows: pa.Table, problem: pa.Array, file: InputFile) -> None:

@@ -26,7 +26,7 @@ from lakeindex.write.types.type_fit import plain_type, storable_type, type_probl
 
 ICEBERG_NAME: Final = "iceberg:"
 """What a table of an Iceberg catalog is named by: ``iceberg:CATALOG/NAMESPACE.TABLE``."""
-_CURE: Final = "give the column's type: --like 'a BIGINT, b STRING, ...' (like=), all columns of the table"
+CURE: Final = "give the column's type: --like 'a BIGINT, b STRING, ...' (like=), all columns of the table"
 
 Rows: TypeAlias = Callable[[Sequence[InputFile], Sequence[str] | None], Iterator[pa.RecordBatch]]
 """Reads files of a source, some columns of them (None: all), where they cannot be read as they lie."""
@@ -164,7 +164,7 @@ def _joined(where: Mapping[pa.Schema, str]) -> pa.Schema:
             joined = evolved(joined, typed, SchemaMode.WIDEN)
         except LakeIndexError as error:
             raise SchemaMismatchError(
-                f"{name!r}: {error.message}", culprit=error.culprit, hint=f"{error.hint}; or {_CURE}"
+                f"{name!r}: {error.message}", culprit=error.culprit, hint=f"{error.hint}; or {CURE}"
             ) from None
     known = frozenset(joined.names)
     nothing = [field.name for schema in where for field in schema if field.name not in known]
@@ -172,7 +172,7 @@ def _joined(where: Mapping[pa.Schema, str]) -> pa.Schema:
         raise SchemaMismatchError(
             f"column {nothing[0]!r} has no type: it is null in every row of every file",
             culprit=nothing[0],
-            hint=_CURE,
+            hint=CURE,
         )
     needed = set(joined.names).intersection(*({one.name for one in schema if not one.nullable} for schema in where))
     order = dict.fromkeys(field.name for schema in where for field in schema)  # as the first file that has it
@@ -185,5 +185,5 @@ def _stored(schema: pa.Schema, name: str) -> pa.Schema:
         return schema_from_avro(schema_to_avro(schema, "imported"))
     except LakeIndexError as error:
         raise SchemaMismatchError(
-            f"{name!r}: {error.message}", culprit=error.culprit, hint=f"{error.hint}; or {_CURE}"
+            f"{name!r}: {error.message}", culprit=error.culprit, hint=f"{error.hint}; or {CURE}"
         ) from None
