@@ -25,7 +25,7 @@ from lakeindex.index.registry import built_index_for
 from lakeindex.model import BaseFile, IndexSpec, IndexType
 from lakeindex.operations.check_base_files import UniqueTask, check_unique, hashes_of, save_hashes
 from lakeindex.operations.index import opened_index
-from lakeindex.operations.rescale import migrate_to_buckets, switch_index
+from lakeindex.operations.rescale import check_no_buckets, migrate_to_buckets, switch_index
 from lakeindex.operations.rescale_run import check_places
 from lakeindex.options.option_table import BY_KEY
 from lakeindex.options.parse import parse_options
@@ -166,8 +166,10 @@ def _switch(
 ) -> _Done:
     """Prove, build, put into force: all against one snapshot. Files stay as they are, and with them every row."""
     table, target = switch.table, switch.target
-    checked = _check_unique(table, snapshot) if target.is_global and not switch.before.is_global else 0
-    if switch.before.is_global and not target.is_global:
+    check_no_buckets(target)
+    before = table.index(snapshot.timeline) or switch.before  # another run may have changed it since
+    checked = _check_unique(table, snapshot) if target.is_global and not before.is_global else 0
+    if before.is_global and not target.is_global:
         check_places(table, snapshot)
     index = built_index_for(target)
     is_there = index is not None and is_in_metadata(table.storage, index)

@@ -38,7 +38,14 @@ from lakeindex.table.index_inference import check_noted_buckets, noted_buckets
 from lakeindex.tasks.runner import Runner
 from lakeindex.write.types.avro_schema import schema_to_avro
 
-__all__ = ["RescaleSummary", "RescaledPartition", "migrate_to_buckets", "rescale_table", "switch_index"]
+__all__ = [
+    "RescaleSummary",
+    "RescaledPartition",
+    "check_no_buckets",
+    "migrate_to_buckets",
+    "rescale_table",
+    "switch_index",
+]
 
 
 def rescale_table(
@@ -132,6 +139,16 @@ def migrate_to_buckets(
     return _rewrite(uri, layouts, runner, settings, dry_run=dry_run, force=force)
 
 
+def check_no_buckets(spec: IndexSpec) -> None:
+    """Raises: UsageError: it is an index of buckets, which is never in force without a rewrite."""
+    if spec.index_type is IndexType.BUCKET:
+        raise UsageError(
+            "buckets need a rewrite",
+            culprit=spec.index_type,
+            hint="change them with `lakeindex rescale TABLE --buckets ...`",
+        )
+
+
 def switch_index(
     table: Table,
     snapshot: Snapshot,
@@ -153,12 +170,7 @@ def switch_index(
         UsageError: to BUCKET: that needs a rewrite.
         WriteConflictError: somebody wrote since the snapshot: look again.
     """
-    if spec.index_type is IndexType.BUCKET:
-        raise UsageError(
-            "buckets need a rewrite",
-            culprit=spec.index_type,
-            hint="change them with `lakeindex rescale TABLE --buckets ...`",
-        )
+    check_no_buckets(spec)
     settings = config or WriteConfig()
     changed = newest_in_force(snapshot.timeline, index_change_times(table.storage))
     asked = digest_of_text(str(table.index(snapshot.timeline)), str(spec), changed or "")

@@ -5,8 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from lakeindex.api.table import LakeTable
-from lakeindex.errors import MetadataTableError, OptionError, PendingInstantError, TableCorruptError, WriteConflictError
+from lakeindex.api.table import LakeTable, open_table
+from lakeindex.errors import (
+    MetadataTableError,
+    OptionError,
+    PendingInstantError,
+    TableCorruptError,
+    UsageError,
+    WriteConflictError,
+)
 from lakeindex.model import IndexSpec, IndexType
 from lakeindex.operations.rescale import switch_index
 from lakeindex.operations.table_services import rollback_table
@@ -14,6 +21,7 @@ from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table, rows_of
 from tests.golden import made_once
+from tests.meanwhile import OVERTAKES, MemoryTable
 from tests.scheduling import some_of
 from tests.unit.operations.test_rescaling import put_pending
 
@@ -157,6 +165,13 @@ def test_a_dry_run_changes_nothing(tmp_path: Path):
     assert (index_of(table), len(table.history())) == ("BLOOM", before)
 
 
+def test_a_dry_run_promises_no_other_number_of_buckets(tmp_path: Path):
+    table, _ = made(tmp_path / "t", "BUCKET")
+    for dry_run in (True, False):
+        with pytest.raises(UsageError, match="buckets need a rewrite"):
+            table.index_migrate("BUCKET", options={"hoodie.bucket.index.num.buckets": "4"}, dry_run=dry_run)
+
+
 @pytest.mark.parametrize("kind", ["BUCKET", "SIMPLE", "RECORD_INDEX"])
 def test_what_was_rolled_back_of_other_writers_is_noted(tmp_path: Path, kind: str):
     table, _ = made(tmp_path / "t", "BLOOM")
@@ -210,6 +225,21 @@ def test_options_of_another_index_are_refused(tmp_path: Path):
     table, _ = made(tmp_path / "t", "BLOOM")
     with pytest.raises(OptionError, match="has no meaning"):
         table.index_migrate("SIMPLE", options=FEW)
+
+
+def test_keys_are_proven_unique_beside_a_run_that_takes_the_global_index_away(tmp_path: Path) -> None:
+    """What has to be proven follows from the index that the table has in this try, not from that of the first."""
+    world = MemoryTable.holding([Row("a", "x", 1, "1")], index="GLOBAL_BLOOM")
+
+    def others() -> None:
+        open_table(world.table.uri).index_migrate("BLOOM", options=OVERTAKES)
+        world.upsert([Row("a", "y", 1, "twice")])
+
+    done = world.once(lambda call: call.name == "create" and "lock" in call.path, others)
+    with pytest.raises(TableCorruptError, match="'a' is stored 2 times"):
+        world.table.index_migrate("GLOBAL_SIMPLE", checkpoints=str(tmp_path))
+    assert done
+    assert world.table.inspect().index_type == "BLOOM"
 
 
 def test_a_run_under_way_does_not_commit_under_the_old_index(tmp_path: Path):
