@@ -174,6 +174,7 @@ def _settle(work: _Work) -> _Done:
         notes = tuple(context.notes)
     after = table.load_timeline()
     gone = _writes_of(before) - _writes_of(after)  # a restore that was cut short takes several
+    gone = {time for time in gone if time not in after.archived.writes}  # by a writer that was waited for
     committed = before.pending_times & after.completed_write_times
     living = ", ".join(sorted(one.time for one in after.pending_writes))
     counts = {"rolled_back": len(gone), "committed": len(committed), "cleans_finished": len(finished)}

@@ -59,9 +59,9 @@ class Kept(Frozen):
         uri = f"{root_of(table.uri)}/{instant_time_of(host.clock.now_ms())}" if before is None else before.uri
         wanted = tuple(dict.fromkeys((*(() if before is None else before.partitions), *partitions)))
         kept = Kept(storage, uri, wanted)
-        kept.put(PLAN, plan.encode())
         records.put(storage, NOTE, records.encode({"kept": uri, "partitions": list(wanted)}))
-        storage.sync([NOTE])
+        storage.sync([NOTE])  # before the folder is there, which would be discarded without it
+        kept.put(PLAN, plan.encode())
         return kept
 
     @staticmethod

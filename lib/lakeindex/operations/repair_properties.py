@@ -264,7 +264,7 @@ class _Rebuilding(Frozen):
         if beside is not None:
             return int(beside), "the metadata table"
         if said is not None:
-            number = int(said)
+            number = int(said) if said.isdecimal() else 0
             if number not in VERSIONS or VERSIONS[number].layout != self.there.layout:
                 fitting = ", ".join(str(one) for one, known in VERSIONS.items() if known.layout == self.there.layout)
                 raise UsageError(
@@ -373,8 +373,9 @@ class _Rebuilding(Frozen):
             view, files = MetadataView.load(metadata, snapshot.timeline), committed_files(snapshot)
             view.check_told()
             faults = list(find_faults(view, files))
-            if faults and all(one.kind == "surplus" for one in faults):  # it may be the only one to know of a loss
-                lost = f"the metadata table names files that no reader of the folders finds, such as {faults[0].path}"
+            surplus = next((one.path for one in faults if one.kind == "surplus"), None)
+            if surplus is not None:  # it may be the only one to know of a loss, whatever else it says
+                lost = f"the metadata table names files that no reader of the folders finds, such as {surplus}"
                 return partitions, (f"{lost}: see `lakeindex repair TABLE`",)
             wrong = next(iter([*faults, *find_index_faults(view, snapshot, files)]), None)
         except LakeIndexError as error:

@@ -405,6 +405,22 @@ def test_writes_are_counted_that_were_rolled_back_and_not_what_did_it(
     assert settle(world, tmp_path) == {"rolled_back": gone, "committed": 0, "cleans_finished": 0}
 
 
+def test_what_others_archive_meanwhile_was_not_rolled_back(tmp_path: Path) -> None:
+    """Settling waits for whoever holds the lock, and many a writer archives at its end."""
+    world = MemoryTable("BLOOM")
+    for version in range(6):
+        world.upsert([Row("a", "x", version, "")])
+    other = open_table(world.table.uri)
+
+    def others() -> None:
+        other.clean(1)
+        assert other.archive(2, options={"hoodie.cleaner.commits.retained": "1"}).instants
+
+    done = world.once(lambda call: call.name == "create" and "lock" in call.path, others)
+    assert settle(world, tmp_path) == {"rolled_back": 0, "committed": 0, "cleans_finished": 0}
+    assert done
+
+
 def test_buckets_are_no_crowd(tmp_path: Path) -> None:
     """A key has one file there, and small ones are not put together: rows that came later are not sorted in each time."""
     table = make_table(tmp_path / "t", hoodie__index__type="BUCKET", hoodie__bucket__index__num__buckets="1")

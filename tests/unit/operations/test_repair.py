@@ -337,6 +337,22 @@ def test_a_repair_that_was_cut_short_is_finished(tmp_path: Path, monkeypatch: py
     is_whole(table)
 
 
+def test_what_a_repair_that_begins_keeps_is_not_discarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As soon as its folder is there, which somebody may list, the table says whose it is."""
+    table, real = table_of_two(tmp_path), Kept.put
+    seen: list[UsageError] = []
+
+    def put(kept: Kept, path: str, data: bytes) -> None:
+        real(kept, path, data)
+        with pytest.raises(UsageError, match="cut short") as no:
+            table.repair_discard()
+        seen.append(no.value)
+
+    monkeypatch.setattr(Kept, "put", put)
+    assert Kept.begin(Table.at(table.uri), this_host(), (), "{}").read("repair.json") == b"{}"
+    assert seen
+
+
 def test_what_a_finished_repair_keeps_goes_beside_one_that_was_cut_short(tmp_path: Path) -> None:
     table = table_of_two(tmp_path)
     opened = Table.at(table.uri)

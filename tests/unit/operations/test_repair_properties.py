@@ -15,7 +15,7 @@ from lakeindex.errors import TableCorruptError, TableNotFoundError, UsageError
 from lakeindex.format.java_properties import parse_properties
 from lakeindex.operations.repair_properties import Source
 from tests.builders import Row, as_hudis, batch_of, content_of, make_table
-from tests.unit.operations.test_repair import FIRST, live_of, table_of_two, tree
+from tests.unit.operations.test_repair import FIRST, as_nobodys, live_of, table_of_two, tree
 from tests.unit.operations.test_repair_files import table_of_archived
 
 pytestmark = pytest.mark.usefixtures("time_leaps")
@@ -123,8 +123,9 @@ def test_what_nothing_shows_has_to_be_said(tmp_path: Path) -> None:
     ):
         with pytest.raises(UsageError, match=f"nothing shows .*{missing}"):
             table.repair_properties(**given, options=opened, apply=True)
-    with pytest.raises(UsageError, match="another timeline"):
-        table.repair_properties(**FIELDS, options={VERSION: "6"}, apply=True)
+    for said in ({"options": {VERSION: "6"}}, {"properties": {"hoodie.table.version": "nine"}}):
+        with pytest.raises(UsageError, match="another timeline"):
+            table.repair_properties(**FIELDS, **said, apply=True)
     for wrong in ({"key": "v"}, {"partition": "v"}, {"partition": None}):
         with pytest.raises(UsageError, match="and the fields that are given make"):
             table.repair_properties(**{**FIELDS, **wrong}, options=options, apply=True)
@@ -220,3 +221,16 @@ def test_a_metadata_table_that_alone_knows_of_more_files_stays(tmp_path: Path, v
         assert content_of(again) == content
     assert again.check().ok
     assert again.metadata_verify().ok
+
+
+def test_a_metadata_table_that_alone_knows_of_a_lost_file_stays_whatever_else_is_wrong(tmp_path: Path) -> None:
+    table = table_of_archived(tmp_path, "9")
+    lost = live_of(table, "x")
+    as_nobodys(live_of(table, "y"))  # it names no such file
+    lost.unlink()
+    Path(f"{table.uri.removeprefix('file://')}/.hoodie/hoodie.properties").unlink()
+    done = table.repair_properties(**FIELDS, apply=True)
+    assert done.entries["hoodie.table.metadata.partitions"] == "files,record_index"
+    assert f"such as x/{lost.name}" in done.notes[0]
+    found = open_table(table.uri).repair()
+    assert f"x/{lost.name}" in {one.culprit for one in (*found.mends, *found.unmended)}
