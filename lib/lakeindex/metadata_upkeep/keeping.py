@@ -418,7 +418,8 @@ def renew_record_index(context: WriteContext, change: PartitionChange) -> None:
     """
     view = metadata_view(context)
     assert view is not None
-    for one in _unsettled(view)[:1]:
+    if unsettled := _unsettled(view):
+        one = unsettled[0]
         raise PendingInstantError(
             f"the record index of {context.table.properties.name} cannot be made anew in its place while {one.action} "
             f"{one.time} is {one.state}",

@@ -10,7 +10,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,7 @@ from msgspec.structs import replace
 from lakeindex.errors import TimelineChangedError
 from lakeindex.files.footer_cache import FooterCache
 from lakeindex.files.metadata_facts import stored_ranges
-from lakeindex.format.instants import comparable
+from lakeindex.format.instants import TIME_DIGITS, comparable
 from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import RowNumbers, one_array
 from lakeindex.index.bloom_options import BloomOptions
@@ -42,9 +41,6 @@ from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner
 from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
-
-_DIGITS: Final = 17
-"""Of an instant; what the metadata table does for itself has more, on version 6."""
 
 
 class KeyScope(Frozen):
@@ -250,7 +246,8 @@ def _check_not_ahead(view: MetadataView) -> None:
         TimelineChangedError: it does.
     """
     last = comparable(view.data.max_time or "")
-    told = [one.time for one in view.timeline.completed_writes if comparable(one.time[:_DIGITS]) > last]
+    # on version 6 what the metadata table does for itself has more digits
+    told = [one.time for one in view.timeline.completed_writes if comparable(one.time[:TIME_DIGITS]) > last]
     now = Timeline.listing(view.table.storage, view.data.layout) if told else view.data
     newer = next((time for time in told if now.find(time)), None)
     if newer is not None:
