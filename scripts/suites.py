@@ -20,9 +20,12 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -76,7 +79,8 @@ class Outcome:
 
 
 FIRST: Final = (Suite("setup", 600), Suite("archive", 300))
-#: Lanes run at once: the first computes on both cores, the second mostly waits for servers and JVMs that it starts.
+#: Lanes run at once: the first computes on both cores, the second mostly waits for servers and JVMs that it starts. A lane
+#: that is through takes from the end of the other.
 LANES: Final = (
     (
         Suite("lint", 300),
@@ -111,6 +115,7 @@ class Run:
         self.outcomes: list[Outcome] = []
         self._begun = time.monotonic()
         self._printing = threading.Lock()
+        self._taking = threading.Lock()
 
     @property
     def seconds(self) -> float:
@@ -143,10 +148,15 @@ class Run:
             print(f"\n==== {suite.target}\n{said}", flush=True)
             self.outcomes.append(outcome)
 
-    def run_all(self, suites: list[Suite]) -> None:
-        """Run some one after the other."""
-        for suite in suites:
+    def run_all(self, lane: deque[Suite], lanes: Sequence[deque[Suite]] = ()) -> None:
+        """Run a lane, and then what other lanes have not begun, from their ends."""
+        while suite := self._next(lane, lanes):
             self.run(suite)
+
+    def _next(self, lane: deque[Suite], lanes: Sequence[deque[Suite]]) -> Suite | None:
+        with self._taking:
+            longest = max(lanes, key=len, default=lane)
+            return lane.popleft() if lane else longest.pop() if longest else None
 
     def summary(self) -> str:
         """What failed, shortened, where whoever reads the end of the log finds it; then a line for each suite."""
@@ -221,15 +231,15 @@ def main() -> int:
     given = parser.parse_args()
     if unknown := set(given.suites) - set(every):
         parser.error(f"no suite is called {', '.join(sorted(unknown))}: {', '.join(every)}")
-    lanes = [[suite for suite in lane if not given.suites or suite.target in given.suites] for lane in LANES]
+    lanes = [deque(suite for suite in lane if not given.suites or suite.target in given.suites) for lane in LANES]
     if given.alone:
-        lanes = [[suite for lane in lanes for suite in lane]]
+        lanes = [deque(suite for lane in lanes for suite in lane)]
     with tempfile.TemporaryDirectory() as logs:
         run = Run(Path(logs))
-        run.run_all(list(FIRST))
+        run.run_all(deque(FIRST))
         if not run.failed:
             with ThreadPoolExecutor(len(lanes)) as pool:
-                list(pool.map(run.run_all, lanes))
+                list(pool.map(partial(run.run_all, lanes=lanes), lanes))
         print(run.summary(), flush=True)
     if given.page:
         write_page(run.outcomes[len(FIRST) :], alone=given.alone)

@@ -42,9 +42,8 @@ def some_of(cases: Iterable[T], here: Callable[[T], object], others: pytest.Mark
 
     For tests whose cases differ in what other tests ask, too: an index, a version, a seed.
     """
-    left = (others, pytest.mark.in_turns)
     return [
-        pytest.param(*(one if isinstance(one, tuple) else (one,)), marks=() if here(one) else left) for one in cases
+        pytest.param(*(one if isinstance(one, tuple) else (one,)), marks=() if here(one) else others) for one in cases
     ]
 
 
@@ -54,7 +53,7 @@ def some_indexes(types: Iterable[str]) -> list[Any]:
 
 
 def leave_to_slow(items: Iterable[pytest.Item]) -> None:
-    """Of a test that is marked ``few(n)`` all cases but the first n that are not ``slow`` are so, and take turns."""
+    """Of a test that is marked ``few(n)`` all cases but the first n that are not ``slow`` are so."""
     seen = Counter[str]()
     for item in items:
         for mark in item.iter_markers("few") if item.get_closest_marker("slow") is None else ():
@@ -62,7 +61,6 @@ def leave_to_slow(items: Iterable[pytest.Item]) -> None:
             seen[name] += 1
             if seen[name] > mark.args[0]:
                 item.add_marker(pytest.mark.slow)
-                item.add_marker(pytest.mark.in_turns)
 
 
 def turn_of_commit() -> int:
@@ -73,11 +71,9 @@ def turn_of_commit() -> int:
 
 
 def whose_turn_it_is(items: Iterable[pytest.Item], share: int) -> list[pytest.Item]:
-    """All but those that take turns, and of these one in so many, others at each commit."""
+    """Tests that have one case, and of the cases of the others one in so many, others at each commit."""
     turn = turn_of_commit() % share
-    return [
-        one for one in items if one.get_closest_marker("in_turns") is None or crc32(one.nodeid.encode()) % share == turn
-    ]
+    return [one for one in items if not hasattr(one, "callspec") or crc32(one.nodeid.encode()) % share == turn]
 
 
 class TogetherScheduling(LoadFileScheduling):  # type: ignore[misc] # xdist has no types

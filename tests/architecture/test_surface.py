@@ -56,7 +56,7 @@ def test_every_marker_that_make_test_leaves_out_has_a_target() -> None:
     config = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
     markers = {text.split(":")[0] for text in config["markers"]}
     apart = set(re.search(r"^APART := (.+)$", MAKEFILE, re.MULTILINE).group(1).split(" or "))  # type: ignore[union-attr] # it is there
-    assert markers == apart | {"spark", "dag", "in_turns", "few(n)"}
+    assert markers == apart | {"spark", "dag", "few(n)"}
     for marker in apart:
         assert f"-m {marker}" in MAKEFILE
 
