@@ -277,7 +277,9 @@ def _plain(stream: RowStream) -> RowStream:
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in stream.batches:
-            yield from decoded_table(pa.Table.from_batches([batch])).cast(schema).to_batches()
+            # not by a cast: one to the same type loses where a slice of runs begins
+            rows = decoded_table(pa.Table.from_batches([batch]))
+            yield from pa.table(rows.columns, schema=schema).to_batches()
 
     return RowStream(schema, batches())
 

@@ -14,12 +14,14 @@ import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import lakeindex
 from lakeindex.api.given_rows import RowStream, rows_in
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import InputError
@@ -93,6 +95,29 @@ def test_every_kind_of_batch_is_the_same_batch(tmp_path: Path, name: str) -> Non
     assert rows.to_pylist() == PLAIN.to_pylist()
     assert table.upsert(BATCHES[name]()).updates == 3
     assert table.delete(BATCHES[name]()).deletes == 3
+
+
+def test_slices_of_runs_are_the_rows_that_they_are(tmp_path: Path) -> None:
+    """Arrow's cast of a slice of runs to its own type begins at the first run, or fails."""
+    runs = pc.run_end_encode(pa.array(["a", "b", "b", None]))
+    columns = {
+        "plain": runs,
+        "struct": pa.StructArray.from_arrays([runs], names=["x"]),
+        "list": pa.ListArray.from_arrays([0, 1, 2, 3, 4], runs),
+        "map": pa.MapArray.from_arrays([0, 1, 2, 3, 4], ["k"] * 4, runs),
+    }
+    rows = pa.table({"id": pa.array(list("abcd")), **columns})
+    table = lakeindex.create_table(tmp_path / "t", rows.schema, key="id")
+    for batch in (
+        rows,
+        rows.to_batches(1),
+        iter(rows.to_batches(1)),
+        iter([rows.slice(2), rows.slice(0, 2)]),
+        rows.to_reader(3),
+    ):
+        table.upsert(batch)
+        assert table.read(meta=False).sort_by("id").to_pylist() == rows.to_pylist()
+        table.truncate()
 
 
 def test_paths_globs_and_folders(tmp_path: Path) -> None:
