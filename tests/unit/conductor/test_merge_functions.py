@@ -260,3 +260,25 @@ def test_what_a_function_returns_is_a_table_or_a_record_batch(tmp_path: Path, fo
     done = table.upsert(batch([("k", "x", 2, 10), ("k", "x", 3, 100)]), merge=function)
     assert done.fates == {"combined": 1, "updates": 1}
     assert [(row[1], row[3]) for row in content(table)] == [("k", 111), ("other", 5)]
+
+
+def test_what_a_function_made_of_rows_of_one_batch_is_made_anew_once_it_is_corrected(tmp_path: Path) -> None:
+    """The error says to correct it, and the same batch id is tried again: its checkpoint knows the function by its name."""
+
+    def function(*, is_right: bool) -> Callable[..., pa.Table]:
+        def merged(old: pa.Table, new: pa.Table) -> pa.Table:
+            if is_right:
+                return added(old, new)
+            return replacing("count", 10 // len(new.filter(pc.equal(new["id"], "n"))))(old, new)
+
+        return merged
+
+    table = made(tmp_path / "t")
+    table.upsert(batch([("a", "x", 1, 1)]))
+    twice = batch([("n", "x", 2, 1), ("n", "x", 3, 10), ("a", "x", 2, 1)])
+    assert function(is_right=True).__qualname__ == function(is_right=False).__qualname__
+    with pytest.raises(UsageError, match=r"raised ZeroDivisionError .*correct the function"):
+        table.upsert(twice, merge=function(is_right=False), batch_id="b")
+    done = table.upsert(twice, merge=function(is_right=True), batch_id="b")
+    assert done.fates == {"combined": 1, "inserts": 1, "updates": 1}
+    assert [(row[1], row[3]) for row in content(table)] == [("a", 2), ("n", 11)]

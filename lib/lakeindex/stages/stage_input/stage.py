@@ -299,7 +299,7 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner, *, loads: bool
     )  # fmt: skip
     folder = run_folder(spec)
     done = folder.read_manifest(Stage.STAGE_INPUT)
-    if done is not None and done.basis == basis and folder.is_whole(done) and _is_where_it_was(done, found):
+    if done is not None and done.basis == basis and folder.is_whole(done) and _is_as_it_was(done, found, spec):
         _check_quarantine(done, spec)
         return done
     content = content_digest(found, runner, config)
@@ -324,9 +324,12 @@ class _Input(Frozen):
     loads: bool
 
 
-def _is_where_it_was(done: Manifest, found: FoundInputs) -> bool:
-    """Whether rows that were not copied are where the checkpoint says: the batch may lie elsewhere meanwhile."""
-    return done.facts.get(FILES_FACT) in (None, digest_of_text(*found.files))
+def _is_as_it_was(done: Manifest, found: FoundInputs, spec: RunSpec) -> bool:
+    """Whether rows that were not copied are where the checkpoint says, as the batch may lie elsewhere meanwhile, and no
+    function has made one row of several: only its name is known, and whoever tries again may have corrected it.
+    """
+    is_made = spec.merge_function is not None and done.counters["combined"]
+    return not is_made and done.facts.get(FILES_FACT) in (None, digest_of_text(*found.files))
 
 
 def _build(batch: _Input, runner: Runner, basis: str, digest: str) -> Manifest:
