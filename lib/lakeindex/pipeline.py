@@ -134,6 +134,8 @@ def run_id_of(batch_id: str | None) -> str:
     return f"batch-{safe[:80]}-{tail}"
 
 
+TABLE_PREFIX: Final = "table:"
+"""What an input begins with that is no place, but a table of the Spark session by its name."""
 RUNS_ENDING: Final = ".lakeindex"
 KEPT_ENDING: Final = ".repaired"
 """Beside a table, what repairs took out of it."""

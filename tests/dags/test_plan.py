@@ -133,6 +133,7 @@ def test_an_input_is_there_when_a_job_would_find_files(
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).mkdir() if name.endswith("/") else (tmp_path / name).write_text("id\n1\n")
     entry = f"{tmp_path}/{place}".rstrip("/")
+    assert is_there("table:feed"), "which Spark alone can tell"
     assert is_there(entry) is found
     if found:
         assert find_inputs((entry,), InputFormat.AUTO)

@@ -864,6 +864,7 @@ ELSEWHERE = {
     "runners.spark": (1, "tests/spark/test_spark_runner.py"),
     "stages.merge_write.file_slices": (1, "advice"),
     "stages.merge_write.planning": (2, "an invariant"),
+    "stages.stage_input.inputs": (1, "tests/unit/conductor/test_stages_hours_apart.py"),
     "table.refusals": (1, "a source to import is no part of the table"),
     "table.table_columns": (1, "tests/unit/test_cures.py"),
     "timeline.timeline": (1, "tests/unit/commit/test_restore.py"),

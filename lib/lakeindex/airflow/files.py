@@ -17,7 +17,7 @@ from lakeindex.airflow.tables import TableConf
 from lakeindex.catalogs.places import is_catalog_url, located
 from lakeindex.errors import ObjectNotFoundError, TableNotFoundError
 from lakeindex.model import MergeMode
-from lakeindex.pipeline import default_checkpoints
+from lakeindex.pipeline import TABLE_PREFIX, default_checkpoints
 from lakeindex.stages.stage_input.inputs import has_input
 from lakeindex.storage import open_storage
 from lakeindex.storage.paths import absolute, plain
@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 
 
 def is_there(place: str) -> bool:
-    """Whether stage 1 finds a file behind a path, a folder or a ``*`` pattern; none in a bucket that is not there."""
+    """Whether stage 1 finds a file behind a path, a folder or a ``*`` pattern; none in a bucket that is not there. Of a
+    table of Spark's only Spark knows.
+    """
+    if place.startswith(TABLE_PREFIX):
+        return True
     place = plain(place)
     if not posixpath.basename(place):
         return False

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from lakeindex.errors import UsageError
 from lakeindex.options.types import PartialUpdate
-from lakeindex.pipeline import default_checkpoints
+from lakeindex.pipeline import TABLE_PREFIX, default_checkpoints
 from lakeindex.storage.paths import absolute
 
 if TYPE_CHECKING:
@@ -122,13 +122,13 @@ def _with_pieces(spec: RunSpec, paths: Sequence[str]) -> RunSpec:
 
 def _with_paths(spec: RunSpec, paths: Sequence[str], runner: Runner) -> RunSpec:
     """Paths made absolute; ``table:NAME`` is a table of the Spark session."""
-    if not any(p.startswith("table:") for p in paths):
+    if not any(p.startswith(TABLE_PREFIX) for p in paths):
         return replace(spec, inputs=tuple(absolute(p) for p in paths))
     from lakeindex.runners.spark import SparkRunner, with_tables_written
 
     if not isinstance(runner, SparkRunner):
         raise UsageError(f"{paths[0]!r} is a Spark table, which needs the Spark runner", hint="--runner spark")
-    inputs = tuple(p if p.startswith("table:") else absolute(p) for p in paths)
+    inputs = tuple(p if p.startswith(TABLE_PREFIX) else absolute(p) for p in paths)
     return with_tables_written(replace(spec, inputs=inputs), runner)
 
 

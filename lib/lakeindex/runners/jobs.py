@@ -20,7 +20,7 @@ from lakeindex.conductor.upsert import run_batch, run_stage
 from lakeindex.errors import LakeIndexError, described, noted, show_warnings
 from lakeindex.model import BATCH_OPERATIONS, Operation
 from lakeindex.options.types import ReportFormat
-from lakeindex.pipeline import Stage
+from lakeindex.pipeline import TABLE_PREFIX, Stage
 from lakeindex.report.make_report import keep_report
 from lakeindex.run.run_folders import begin_run, end_run
 from lakeindex.run.spec import RunSpec
@@ -94,7 +94,7 @@ def run_spec(
     return RunSpec(
         table_uri=absolute(located(table_uri)),
         checkpoints_uri=absolute(checkpoints_uri),
-        inputs=tuple(absolute(place) for place in inputs),
+        inputs=tuple(place if place.startswith(TABLE_PREFIX) else absolute(place) for place in inputs),
         operation=Operation(operation),
         options=tuple(sorted(_pair(text) for text in options)),
         **rest,

@@ -26,6 +26,7 @@ from msgspec.structs import replace
 
 from lakeindex.errors import InputError, LakeIndexError, UsageError
 from lakeindex.index.locations.state_engine import StateSettings
+from lakeindex.pipeline import TABLE_PREFIX
 from lakeindex.run import row_pieces
 from lakeindex.run.spec import RunSpec
 from lakeindex.storage import StoreOptions, current_options, open_storage
@@ -37,10 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakeindex.runners.keyed_state import KeyedState
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
-TABLE_PREFIX = "table:"
 _PIECES = pa.schema([pa.field("path", pa.string()), pa.field("rows", pa.int64())])
 
 

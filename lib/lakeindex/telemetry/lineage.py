@@ -25,7 +25,7 @@ from lakeindex.frozen import Frozen
 from lakeindex.model import VERSION
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
-from lakeindex.pipeline import Stage
+from lakeindex.pipeline import TABLE_PREFIX, Stage
 from lakeindex.run.spec import RunSpec
 from lakeindex.run.summary import RunSummary
 from lakeindex.storage.paths import plain, with_one_scheme
@@ -214,11 +214,11 @@ def _message(error: BaseException) -> str:
 def _outside(spec: RunSpec) -> list[str]:
     """Inputs that are data of their own: not what was handed over in memory and lies in the run's folder."""
     own = f"{spec.checkpoints_uri.rstrip('/')}/{spec.run_id}/"
-    return [uri for uri in spec.inputs if not uri.startswith((own, "table:"))]
+    return [uri for uri in spec.inputs if not uri.startswith(own)]
 
 
 def _inputs(uris: Sequence[str], summary: RunSummary | None) -> list[InputDataset]:
-    named = dict.fromkeys(dataset_name(uri) for uri in uris)
+    named = dict.fromkeys(dataset_name(uri) for uri in uris if not uri.startswith(TABLE_PREFIX))
     facets: dict[str, Any] = {}
     if summary is not None and len(named) == 1:
         facets["inputStatistics"] = input_statistics_input_dataset.InputStatisticsInputDatasetFacet(

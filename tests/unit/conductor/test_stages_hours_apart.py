@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.api.table import LakeTable
 from lakeindex.conductor.upsert import run_stage
@@ -156,3 +157,14 @@ def test_a_batch_that_is_committed_needs_no_input_whatever_the_table_is_now(tmp_
     again = run_stage(Stage.MERGE_WRITE, spec, LocalRunner(1))
     assert isinstance(again, RunSummary)
     assert (again.noop, again.instant, again.fates) == (True, done.instant, done.fates)
+
+
+def test_a_table_of_spark_s_that_has_to_be_staged_anew_says_where_to_begin(tmp_path: Path) -> None:
+    """Its rows are files in the run's folder by then, and all jobs are given its name."""
+    table, spec = begun(tmp_path, "GLOBAL_SIMPLE")
+    run_stage(Stage.STAGE_INPUT, spec, LocalRunner(1))
+    table.index_migrate("SIMPLE")
+    before = content_of(table)
+    with pytest.raises(InputError, match=r"'table:feed' is a table of Spark's.*from its first stage"):
+        run_stage(Stage.INDEX_LOOKUP, replace(spec, inputs=("table:feed",)), LocalRunner(1))
+    assert content_of(table) == before

@@ -120,3 +120,25 @@ def test_five_jobs_read_a_file_as_the_options_say(tmp_path: Path) -> None:
         done = CliRunner().invoke(stage_command(stage, jobs.run_stage_job), words)
         assert done.exit_code == 0, f"{stage}: {done.output}"
     assert sorted(table.read(meta=False).to_pylist(), key=lambda row: row["id"]) == CSV_STORED
+
+
+def test_a_table_of_spark_s_is_no_place_and_threads_say_who_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lakeindex.create_table(tmp_path / "t", "id STRING, n INT", key="id")
+    plan = replace(
+        PLAN, uri=f"{tmp_path}/t", checkpoints=f"{tmp_path}/runs", inputs=("table:feed", "x.csv"), options=()
+    )
+    seen: list[RunSpec] = []
+
+    def run(stage: Stage | None, spec: RunSpec, *, local: bool) -> int:
+        seen.append(spec)
+        return jobs.run_stage_job(stage, spec, local=local)
+
+    words = replace(plan, execution="local").arguments()
+    with pytest.raises(SystemExit) as ended:
+        stage_command(None, run).main(words)
+    assert seen[0].inputs == ("table:feed", f"{tmp_path}/x.csv")
+    assert ended.value.code == 2
+    assert "which only Spark reads" in capsys.readouterr().out

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from lakeindex.errors import InputError, first_line
 from lakeindex.frozen import Frozen
 from lakeindex.options.types import InputFormat, WriteConfig
+from lakeindex.pipeline import TABLE_PREFIX
 from lakeindex.run.input_rows import Constants, KeyedFile, hash_content
 from lakeindex.storage import in_parallel, is_on_this_machine
 from lakeindex.storage.paths import plain
@@ -187,6 +188,12 @@ def _files(inputs: tuple[str, ...], own_root: str | None) -> list[InputFile]:
     files: list[InputFile] = []
     listed = cache(_listed)
     for entry in inputs:
+        if entry.startswith(TABLE_PREFIX):  # a job of a later stage has it as it was given
+            raise InputError(
+                f"{entry!r} is a table of Spark's, which the first stage reads, and the batch has to be staged anew",
+                culprit=entry,
+                hint="run it again from its first stage",
+            )
         found = [_own(entry, str(own_root))] if _is_own(entry, own_root) else _find(entry, listed)
         if not found:
             raise InputError(f"no input at {entry!r}", culprit=entry, hint=_PATHS_HINT)
