@@ -7,9 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from lakeindex.airflow.dag_plan import FIELDS, rendered
-from lakeindex.errors import UsageError
+from lakeindex.errors import InputError, UsageError
 
 SECRET = "a-password-of-prod"
 
@@ -179,3 +180,23 @@ def test_why_it_is_refused_is_said_before_anything_is_made() -> None:
         with pytest.raises(UsageError, match=why):
             rendered([template], given)
     assert rendered(["{{ '%99d' | format(1) }}"], context()) == [f"{1:99d}"]
+
+
+def test_what_a_template_renders_to_is_a_place_as_any_other(tmp_path: Any) -> None:
+    """A path or URL as a whole, too; what is relative is so to the project's folder, in the form and in a table's file."""
+    from lakeindex.airflow.dag_plan import plan_run
+    from lakeindex.airflow.tables import TableConf
+
+    table = TableConf("t", "t", str(tmp_path / "t"), str(tmp_path / "runs"))
+    for text, place in {
+        "{{ dag_run.conf.day }}/x": f"{tmp_path}/d1/x",
+        "in/../{{ ds }}.csv": f"{tmp_path}/2026-11-20.csv",
+        "{{ '/abs' }}/{{ ds }}": "/abs/2026-11-20",
+        "file:///{{ 'abs/a%20b' }}": "/abs/a b",
+    }.items():
+        for given in ({"params": {"input": text}}, {"params": {}}):
+            asked = {**context(), **given}
+            with pytest.raises(InputError, match=f"no input at {place}"):
+                plan_run(replace(table, inputs=(text,)), asked, batch_id="b", may_skip=False, root=str(tmp_path))
+    asked = {**context(), "params": {"input": "table:day_{{ ds_nodash }}"}}
+    assert plan_run(table, asked, batch_id="b", may_skip=False, root="/").inputs == ("table:day_20261120",)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
@@ -112,6 +113,24 @@ def test_a_local_run_upserts_in_a_process_of_the_worker(lake: Lake, jobs: Jobs) 
     run = lake.manual.test(run_conf={**conf, "input": f"{lake.folder}/in/bad.parquet"})
     assert states(run)["stage_input"] == "failed"
     assert table.scan().count() == 2
+
+
+def test_a_local_run_is_done_where_the_worker_is(lake: Lake, jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a spark-submit is: relative places of a run are the same by both."""
+    from lakeindex.airflow.upsert_operator import LakeIndexUpsertOperator
+
+    monkeypatch.chdir(lake.folder)
+    rows = pa.table({"id": ["a", "b"], "n": [1, 2]})
+    table = create_table(lake.folder / "trips", rows.schema, key="id")
+    pq.write_table(rows, lake.folder / "in/a.parquet")
+    options = {"lakeindex.metrics.textfile": "m.prom"}
+    given = {"table": table.uri, "inputs": "in/*.parquet", "execution": "local", "options": options, "batch_id": "b"}
+    task = LakeIndexUpsertOperator(task_id="t", **given)
+    ti = type("TI", (), {"xcom_push": lambda *_, **__: None})()
+    events = type("Events", (), {"__getitem__": lambda *_: SimpleNamespace(add=lambda *_, **__: None)})()
+    done = task.execute({"ti": ti, "task": task, "outlet_events": events})
+    assert done["inserts"] == table.count() == 2
+    assert (lake.folder / "m.prom").is_file()
 
 
 @pytest.mark.slow

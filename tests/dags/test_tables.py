@@ -62,7 +62,7 @@ schedule: "@daily"
 start_date: 2026-01-31
 end_date: 2026-02-28 12:00:00
 catchup: true
-input: ["in/{{ ds }}.parquet", "s3://${BUCKET}/x"]
+input: ["in/{{ ds }}.parquet", "s3://${BUCKET}/x", "{{ dag_run.conf.path }}", "table:feed"]
 """,
         LAKE="/mnt",
         BUCKET="b",
@@ -77,7 +77,7 @@ input: ["in/{{ ds }}.parquet", "s3://${BUCKET}/x"]
     assert table.start_date == datetime(2026, 1, 31, tzinfo=UTC)
     assert table.end_date == datetime(2026, 2, 28, 12, tzinfo=UTC)
     assert table.catchup
-    assert table.inputs == ("/project/in/{{ ds }}.parquet", "s3://b/x")
+    assert table.inputs == ("/project/in/{{ ds }}.parquet", "s3://b/x", "{{ dag_run.conf.path }}", "table:feed")
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,9 @@ from lakeindex.airflow.tables import LOCAL, SINGLE, STAGED, TableConf
 from lakeindex.errors import InputError, UsageError
 from lakeindex.frozen import Frozen
 from lakeindex.model import MergeMode, Operation
-from lakeindex.pipeline import run_id_of
+from lakeindex.pipeline import TABLE_PREFIX, run_id_of
 from lakeindex.showing.json_values import json_of
+from lakeindex.storage.paths import plain
 
 AS_THE_TABLE_SAYS: Final = "as the table says"
 
@@ -327,12 +328,13 @@ def _plain(value: Any) -> Any:
         return {}
 
 
-def plan_run(table: TableConf, context: Mapping[str, Any], *, batch_id: str, may_skip: bool) -> DagPlan:
+def plan_run(table: TableConf, context: Mapping[str, Any], *, batch_id: str, may_skip: bool, root: str = "") -> DagPlan:
     """The plan of the running DAG run, its input looked up.
 
     Args:
         context: of the running task; its params may say more than the table's file.
         may_skip: whether input that is not there yet skips the task.
+        root: what relative inputs are relative to, once their templates are rendered; default: the working folder.
 
     Raises:
         AirflowSkipException: the input is not there yet.
@@ -344,7 +346,8 @@ def plan_run(table: TableConf, context: Mapping[str, Any], *, batch_id: str, may
 
     table, params = files.placed(table), context["params"]
     given = params.get("input")
-    inputs = rendered(given.splitlines() if given else table.inputs, context)
+    found = rendered(given.splitlines() if given else table.inputs, context)
+    inputs = [text if text.startswith(TABLE_PREFIX) else plain(text, root) for text in found]
     plan = make_plan(table, params, inputs, batch_id=batch_id)
     missing = [place for place in plan.inputs if not files.is_there(place)]
     if missing and may_skip:

@@ -187,7 +187,7 @@ def advanced_params() -> dict[str, Param]:
 
 def _wire(tables: Mapping[str, TableConf], root: Path) -> None:
     """Tasks and their order, inside the DAG that is being made."""
-    first = _check_input_task(tables)
+    first = _check_input_task(tables, root)
     only = next(iter(tables.values())) if len(tables) == 1 else None
     before, previous = None, first
     for stage in Stage:
@@ -214,7 +214,7 @@ def _stage_task(stage: Stage, root: Path, table: TableConf | None) -> StageOpera
     )
 
 
-def _check_input_task(tables: Mapping[str, TableConf]) -> Any:
+def _check_input_task(tables: Mapping[str, TableConf], root: Path) -> Any:
     @task(task_id=PLAN_TASK, multiple_outputs=False)
     def check_input(**context: Any) -> dict[str, Any]:
         """Work out the run's plan; skip a scheduled run without data, fail one by hand."""
@@ -223,7 +223,7 @@ def _check_input_task(tables: Mapping[str, TableConf]) -> Any:
         batch_id = batch_of_run(ti.dag_id, ti.run_id, ti.map_index)
         may_skip = table.schedule is not None and not by_hand
         with reporting_failures(context):
-            plan = plan_run(table, context, batch_id=batch_id, may_skip=may_skip).to_xcom()
+            plan = plan_run(table, context, batch_id=batch_id, may_skip=may_skip, root=str(root)).to_xcom()
         ti.xcom_push(key=PLAN_KEY, value=plan)
         return plan
 
@@ -375,7 +375,8 @@ def upsert_arguments(file: Path, root: Path, context: Any) -> dict[str, Any]:
     if not table.inputs:
         raise AirflowSkipException(f"{file} names no input")
     run = context["dag_run"]
-    plan = plan_run(table, context, batch_id=f"{run.dag_id}/{run.run_id}/{table.name}", may_skip=True)
+    batch_id = f"{run.dag_id}/{run.run_id}/{table.name}"
+    plan = plan_run(table, context, batch_id=batch_id, may_skip=True, root=str(root))
     memory = {"spark.driver.memory": table.spark.driver_memory} if table.spark.driver_memory else {}
     return {
         **{name: one for name, one in plan.to_xcom().items() if name in ARGUMENTS},

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -185,7 +185,7 @@ class JobOperator(SparkSubmitOperator):
             return
         self._process = SubprocessHook()
         command = [sys.executable, str(self.application), *plan.arguments()]
-        code = self._process.run_command(command).exit_code
+        code = self._process.run_command(command, cwd=str(Path.cwd())).exit_code  # as of spark-submit
         if code:
             raise AirflowException(f"{self.name} ended with an error. Error code is: {code}.")
 

@@ -41,7 +41,7 @@ from lakeindex.catalogs.places import is_catalog_url
 from lakeindex.errors import OptionError, UsageError
 from lakeindex.frozen import Frozen
 from lakeindex.options.parse import parse_options
-from lakeindex.pipeline import default_checkpoints
+from lakeindex.pipeline import TABLE_PREFIX, default_checkpoints
 from lakeindex.storage.paths import absolute, plain
 
 STAGED: Final = "staged"
@@ -240,7 +240,8 @@ def load_table(file: Path, root: Path, environ: Mapping[str, str]) -> TableConf:
     def place(key: str, text: str) -> str:
         expanded = _expand(key, text, environ, fields)
         try:
-            return expanded if key == "uri" and is_catalog_url(expanded) else _absolute(expanded, root)
+            is_name = is_catalog_url(expanded) if key == "uri" else key == "input" and expanded.startswith(TABLE_PREFIX)
+            return expanded if is_name else _absolute(expanded, root)
         except OptionError as error:
             raise fields.wrong(key, f"cannot be {text!r}", error.hint or error.message) from error
 
@@ -334,6 +335,6 @@ def _expand(key: str, text: str, environ: Mapping[str, str], fields: _Fields) ->
 
 
 def _absolute(text: str, root: Path) -> str:
-    if "{" in text:  # a template says the rest; whoever gets the rendered text looks at it
-        return text if "://" in text or text.startswith("/") else f"{root}/{text}"
+    if "{" in text:  # a template says the rest, or all; whoever gets the rendered text looks at it
+        return text if "://" in text or text.startswith(("/", "~", "{")) else f"{root}/{text}"
     return plain(text, str(root))
