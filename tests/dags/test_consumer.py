@@ -225,6 +225,12 @@ def test_an_event_without_the_point_before_is_an_error_that_says_what_to_do() ->
         told_commits([event])
     assert "a point of your own" in (raised.value.hint or "")
     assert told_commits([type("Event", (), {"extra": {}})]) == ()
+    again = type("Event", (), {"extra": {**event.extra, "previous": None, "completion_time": None, "noop": True}})
+    for events in ([event, again], [again, event]):  # its task was cleared once it could read the table
+        assert [commit.previous for commit in told_commits(events)] == [None]
+    other = type("Event", (), {"extra": {**again.extra, "uri": "/u"}})
+    with pytest.raises(UsageError, match="the event of 20200101000000000 does not say"):
+        told_commits([event, other])  # of another table
 
 
 @pytest.mark.few(0)

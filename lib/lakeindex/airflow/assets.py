@@ -60,21 +60,27 @@ def told_commits(events: Iterable[Any]) -> tuple[ToldCommit, ...]:
         events: of ``context["triggering_asset_events"][asset]``; those of runs that committed nothing are passed over.
 
     Raises:
-        UsageError: an event does not say what was there before: it is of an older release, or the task that made it
-            could not read the table, and its log says why.
+        UsageError: no event of a commit says what was there before: they are of an older release, or the tasks that
+            made them could not read the table, and their logs say why.
     """
     found: dict[tuple[str, str], ToldCommit] = {}
+    half: list[Mapping[str, Any]] = []
     for extra in (event.extra for event in events):
         if not extra.get("instant"):
             continue
         if "previous" not in extra:
+            half.append(extra)
+            continue
+        commit = ToldCommit(**{name: extra[name] for name in ToldCommit.__struct_fields__})
+        found[with_one_scheme(commit.uri), commit.instant] = commit
+    for extra in half:
+        if (with_one_scheme(str(extra.get("uri"))), extra["instant"]) not in found:
             raise UsageError(
                 f"the event of {extra['instant']} does not say the point before it",
                 culprit=str(extra["instant"]),
-                hint="read the changes since a point of your own, and let the task that upserts read the table",
+                hint="let the task that upserts read the table, and clear it: it tells of the commit again; "
+                "or read the changes since a point of your own",
             )
-        commit = ToldCommit(**{name: extra[name] for name in ToldCommit.__struct_fields__})
-        found[with_one_scheme(commit.uri), commit.instant] = commit
     return tuple(sorted(found.values(), key=lambda one: (comparable(one.point), comparable(one.instant))))
 
 
