@@ -309,12 +309,23 @@ def sweep_runs(table_uri: str, checkpoints_uri: str, *, keep: int, days: float, 
         elif now_ms - newest > days * _DAY_MS:
             _drop(store, name)
             dropped += 1
-    gone = sorted(finished)[: max(len(finished) - max(keep, 1), 0)]
-    for one in gone:
-        _drop(store, one.run_id)
-    names = {one.run_id for one in gone}
+    names: set[str] = set()
+    for one in sorted(finished)[: max(len(finished) - max(keep, 1), 0)]:
+        if _is_still_over(store, table_uri, one, roster):
+            _drop(store, one.run_id)
+            names.add(one.run_id)
     strike(store, table_uri, (one for one in roster_of(store, table_uri) if one.run_id in names))
-    return Swept(dropped + len(gone), tuple(left))
+    return Swept(dropped + len(names), tuple(left))
+
+
+def _is_still_over(store: Storage, table_uri: str, finished: Finished, roster: Collection[str]) -> bool:
+    """Whether a run has not begun again since its folder and the roster were looked at, which was before those of all
+    others were.
+    """
+    now = {one.run_id for one in roster_of(store, table_uri)}
+    if finished.run_id in roster and finished.run_id not in now:
+        return False
+    return _ended(finished.run_id, store.list_folder(finished.run_id).objects, now) == finished.ended
 
 
 def _ended(name: str, objects: Iterable[ObjectMeta], roster: Collection[str]) -> int | None:

@@ -339,3 +339,45 @@ def test_a_run_that_has_begun_again_meanwhile_keeps_its_folder(tmp_path: Path) -
     _drop_finished(store, table.uri, finished[:2])
     assert [name for name in runs if (tmp_path / "runs" / name).exists()] == [runs[0], runs[2]]
     assert [one.run_id for one in roster_of(store, table.uri)] == runs[2:]
+
+
+@pytest.mark.parametrize("is_enrolled", [True, False])
+def test_a_run_that_begins_again_while_a_sweep_looks_at_others_keeps_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_enrolled: bool
+) -> None:
+    """A task of Airflow that is cleared while the step `runs` of maintenance is at work."""
+    table, root = make_table(tmp_path / "t"), tmp_path / "t.lakeindex"
+    runs = [upsert(table, number, **{"lakeindex.checkpoint.keep.runs": "9"}) for number in range(3)]
+    again = RunSpec(table.uri, str(root), runs[0], "b0", Operation.UPSERT, ())
+    if not is_enrolled:
+        shutil.rmtree(root / "_runs")  # it died when its batch was committed
+    look = LocalStorage.list
+
+    def beginning(store: LocalStorage, prefix: str = "") -> list[ObjectMeta]:
+        if prefix == runs[2]:  # the last one
+            begin_run(again)
+        return look(store, prefix)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStorage, "list", beginning)
+        assert _sweep(table, root).dropped == 1
+    assert [name for name in runs if (root / name).exists()] == [runs[0], runs[2]]
+    assert [one.run_id for one in roster_of(LocalStorage(str(root)), table.uri)] == runs[2:] * is_enrolled
+
+
+def test_a_run_that_is_struck_is_over_no_more_before_its_marker_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, root = make_table(tmp_path / "t"), tmp_path / "t.lakeindex"
+    runs = [upsert(table, number, **{"lakeindex.checkpoint.keep.runs": "9"}) for number in range(3)]
+    look, store = LocalStorage.list, LocalStorage(str(root))
+
+    def striking(self: LocalStorage, prefix: str = "") -> list[ObjectMeta]:
+        if prefix == runs[2]:
+            strike(store, table.uri, roster_of(store, table.uri)[:1])
+        return look(self, prefix)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStorage, "list", striking)
+        assert _sweep(table, root).dropped == 1
+    assert [name for name in runs if (root / name).exists()] == [runs[0], runs[2]]
