@@ -51,7 +51,7 @@ from datetime import datetime, timezone
 from airflow.sdk import DAG
 from lakeindex.airflow import LakeIndexUpsertOperator
 
-given = {{"task_id": "up", "inputs": "{folder}/x.csv", "checkpoints": "{folder}/runs"}}
+given = {{"task_id": "up", "inputs": "{folder}/x.csv", "batch_id": "day 1"}}  # of each table
 for name in ("one", "wrong"):
     with DAG("linked_" + name, schedule=None, start_date=datetime(2026, 1, 1, tzinfo=timezone.utc)) as dag:
         LakeIndexUpsertOperator(table="{folder}/{{{{ 'a' }}}}" if name == "one" else "lake/<t>", **given)

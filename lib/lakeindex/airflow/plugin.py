@@ -136,14 +136,16 @@ def _label(task_id: str, map_index: int) -> str:
 
 
 def _upserts(session: Any, dag_id: str, run_id: str) -> list[Upsert]:
-    """The plans that tasks of the run pushed. A mapped table's plan counts once, as its last task has it."""
+    """The plans that tasks of the run pushed. A run counts once, as its last task has it; two tables may have one each
+    of one name, where a DAG names its batches.
+    """
     from airflow.models.xcom import XComModel
 
     found = {}
     for row in session.scalars(XComModel.get_many(run_id=run_id, key=PLAN_KEY, dag_ids=dag_id)):
         plan = DagPlan.from_xcom(XComModel.deserialize_value(row))
         url = report_url(dag_id, run_id, row.task_id, row.map_index)
-        found[plan.run_id] = Upsert(row.task_id, row.map_index, plan, url)
+        found[plan.checkpoints, plan.run_id] = Upsert(row.task_id, row.map_index, plan, url)
     return sorted(found.values(), key=lambda one: (one.task_id, one.map_index))
 
 

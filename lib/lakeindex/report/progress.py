@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -16,8 +16,9 @@ from lakeindex.pipeline import SUMMARY_FILE
 from lakeindex.report.make_report import find_report
 from lakeindex.report.page import render_page, template
 from lakeindex.run.checkpoints import RunFolder, finished_stages
+from lakeindex.run.run_folders import RUN_FILE
 from lakeindex.run.summary import RunSummary, StageSummary
-from lakeindex.storage.port import Storage
+from lakeindex.storage.port import ObjectMeta, Storage
 from lakeindex.tasks.stores import storage_at
 
 _ERROR_SUFFIX: Final = ".error.json"
@@ -60,9 +61,10 @@ def run_page(checkpoints_uri: str | None, run_id: str, table: str, failures: Fai
             title = "The run has not begun: what failed is tried again" if failures.waits else _NEVER_BEGAN
         return _progress(title, table, run_id, _Found(failures.errors, failed=failures.logs))
     store = storage_at(checkpoints_uri)
-    listed = {one.path for one in store.list_folder(run_id).objects}
+    objects = store.list_folder(run_id).objects
+    listed = {one.path for one in objects}
     title = "The run failed" if failures.logs and not failures.waits else "The run has not finished"
-    if f"{run_id}/{SUMMARY_FILE}" in listed:
+    if _is_over(run_id, objects):
         try:
             return render_page(find_report(f"{checkpoints_uri.rstrip('/')}/{run_id}"))
         except (LakeIndexError, ValueError, TypeError, KeyError) as error:
@@ -76,16 +78,23 @@ def run_page(checkpoints_uri: str | None, run_id: str, table: str, failures: Fai
 def run_outcome(checkpoints_uri: str, run_id: str) -> str:
     """What became of a run, in a line."""
     store = storage_at(checkpoints_uri)
-    listed = {one.path for one in store.list_folder(run_id).objects}
-    if f"{run_id}/{SUMMARY_FILE}" in listed:
+    objects = store.list_folder(run_id).objects
+    if _is_over(run_id, objects):
         try:
             run = RunSummary.from_json(store.read(f"{run_id}/{SUMMARY_FILE}"))
         except (LakeIndexError, ValueError, TypeError) as error:
             return f"finished, but its summary cannot be read: {error}"
         counts = [f"{count:,} {name}" for name, count in run.fates.items()]
         return ", ".join([run.outcome, *counts])
-    errors = _errors(store, listed)
+    errors = _errors(store, {one.path for one in objects})
     return f"{errors[0]['error']}: {errors[0]['message']}" if errors else "not finished"
+
+
+def _is_over(run_id: str, objects: Iterable[ObjectMeta]) -> bool:
+    """Whether a run has ended, and has not begun again since: a task of a DAG that was cleared tells of itself anew."""
+    times = {one.path: one.modified_ms for one in objects}
+    ended = times.get(f"{run_id}/{SUMMARY_FILE}")
+    return ended is not None and times.get(f"{run_id}/{RUN_FILE}", 0) <= ended
 
 
 def overview_page(title: str, runs: Sequence[tuple[Link, str]], failures: Failures = NO_FAILURES) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,8 +12,11 @@ import pytest
 
 import lakeindex
 from lakeindex.errors import QuarantineExceededError
+from lakeindex.model import Operation
 from lakeindex.pipeline import default_checkpoints
-from lakeindex.report.progress import Failures, Link, run_page
+from lakeindex.report.progress import Failures, Link, run_outcome, run_page
+from lakeindex.run.run_folders import begin_run
+from lakeindex.run.spec import RunSpec
 from tests.unit.cli.tables import new_table
 from tests.unit.report.test_report import HOSTILE, rows
 
@@ -70,3 +75,21 @@ def test_an_error_file_that_is_no_json(tmp_path: Path):
     (tmp_path / "r" / "merge_write.error.json").write_text("[1")
     assert "merge_write.error.json cannot be read" in run_page(str(tmp_path), "r", "t")
     assert "The run has not finished" in run_page(str(tmp_path), "other", "t")
+
+
+def test_a_run_that_begins_again_and_fails_is_not_shown_as_it_ended_before(tmp_path: Path):
+    """Its task was cleared: the summary of the first time is still there."""
+    table = new_table(tmp_path)
+    root = default_checkpoints(str(table))
+    lakeindex.open_table(str(table)).upsert(rows(0, 5, 1), run_id="r")
+    assert run_outcome(root, "r").startswith("committed ")
+    begin_run(RunSpec(str(table), root, "r", "r", Operation.UPSERT, ()))
+    os.utime(Path(root) / "r" / "run.json", (time.time() + 1,) * 2)
+    assert run_outcome(root, "r") == "not finished"
+    assert "The run has not finished" in run_page(root, "r", str(table))
+    error = {"error": "TableCorruptError", "message": "torn", "culprit": None, "hint": None, "transient": False}
+    (Path(root) / "r" / "stage_input.error.json").write_text(json.dumps(error))
+    assert run_outcome(root, "r") == "TableCorruptError: torn"
+    assert "stage_input failed: TableCorruptError" in run_page(root, "r", str(table))
+    os.utime(Path(root) / "r" / "run.json", (Path(root, "r", "summary.json").stat().st_mtime,) * 2)
+    assert run_outcome(root, "r").startswith("committed "), "a store may tell times by the second"
