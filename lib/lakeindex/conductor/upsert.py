@@ -37,7 +37,7 @@ from lakeindex.run.input_rows import InputChangedError
 from lakeindex.run.lookup_files import read_files
 from lakeindex.run.spec import BoundTable, RunSpec, TableFacts, run_folder
 from lakeindex.run.summary import RunSummary, StageSummary, costs_of
-from lakeindex.stages.bloom_check import bloom_check
+from lakeindex.stages.bloom_check import basis_of_candidates, bloom_check
 from lakeindex.stages.carried_locations import VerifiedBefore
 from lakeindex.stages.index_lookup import index_lookup, snapshot_mark
 from lakeindex.stages.merge_write.stage import MergeAttempt, Terms
@@ -180,7 +180,11 @@ def _checkpoints_before(stage: Stage, spec: RunSpec, opened: BoundTable, runner:
             before[earlier], is_other = _staged_before(stage, spec, opened, runner)
         elif is_other and stage is Stage.MERGE_WRITE:
             continue  # it looks up anew itself, when the batch is staged anew
-        elif is_other or folder.has_other_version(earlier) or _is_out_of_date(earlier, stage, folder, opened.snapshot):
+        elif (
+            is_other
+            or folder.has_other_version(earlier)
+            or (stage is not Stage.MERGE_WRITE and _is_out_of_date(earlier, folder, before, opened.snapshot))
+        ):
             is_other = True
             before[earlier] = run_metered(
                 spec, partial(_look_up_stage, earlier, spec, opened, dict(before), runner)
@@ -190,13 +194,16 @@ def _checkpoints_before(stage: Stage, spec: RunSpec, opened: BoundTable, runner:
     return before
 
 
-def _is_out_of_date(earlier: Stage, stage: Stage, folder: RunFolder, snapshot: Snapshot) -> bool:
-    """Whether a later look-up stage cannot go on from this one, because the table has moved: files that it names may be
-    cleaned away, or rolled back. The last stage would have to look up anew anyway, and does so itself.
+def _is_out_of_date(earlier: Stage, folder: RunFolder, before: dict[Stage, Manifest], snapshot: Snapshot) -> bool:
+    """Whether a later look-up stage cannot go on from this one: the table has moved, so that files that it names may be
+    cleaned away, or rolled back, or it is of another try of the stage before it. (The last stage would have to look up
+    anew anyway, and does so itself.)
     """
-    if earlier is not Stage.INDEX_LOOKUP or stage is Stage.MERGE_WRITE:
-        return False
-    return folder.require_manifest(earlier).facts["snapshot"] != snapshot_mark(snapshot)
+    done = folder.require_manifest(earlier)
+    if earlier is Stage.BLOOM_CHECK:
+        return done.basis != basis_of_candidates(before[Stage.INDEX_LOOKUP])
+    made_from = done.facts["snapshot"], done.facts.get("staged")
+    return made_from != (snapshot_mark(snapshot), before[Stage.STAGE_INPUT].digest)
 
 
 def _staged_before(stage: Stage, spec: RunSpec, opened: BoundTable, runner: Runner) -> tuple[Manifest, bool]:

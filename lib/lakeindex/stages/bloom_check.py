@@ -82,7 +82,7 @@ class ProbeResult(Frozen):
 def bloom_check(spec: RunSpec, staged: Manifest, lookup: Manifest, runner: Runner) -> Manifest:
     """Run the stage, or take over its checkpoint."""
     folder = run_folder(spec)
-    basis = digest_of_text(lookup.digest)
+    basis = basis_of_candidates(lookup)
     done = folder.read_manifest(Stage.BLOOM_CHECK)
     if done is not None and done.basis == basis and folder.is_whole(done):
         return done
@@ -126,6 +126,11 @@ def bloom_check(spec: RunSpec, staged: Manifest, lookup: Manifest, runner: Runne
             "expected_false_positives": round(sum(r.expected_false for r in results), 3),
         },
     )
+
+
+def basis_of_candidates(lookup: Manifest) -> str:
+    """Digest of what the stage works from."""
+    return digest_of_text(lookup.digest)
 
 
 def _files_of_metadata_table(files: Iterable[LookupFile]) -> int:

@@ -110,7 +110,7 @@ def index_lookup(spec: RunSpec, bound: BoundTable, staged: Manifest, runner: Run
             "pairs_out": sum(one.pairs for one in answers),
             **_unknown(answers),
         },
-        facts={"snapshot": snapshot_mark(snapshot), "instant": snapshot.instant_time},
+        facts={"snapshot": snapshot_mark(snapshot), "instant": snapshot.instant_time, "staged": staged.digest},
     )
 
 

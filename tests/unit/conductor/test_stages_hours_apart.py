@@ -17,6 +17,7 @@ from lakeindex.pipeline import Stage
 from lakeindex.run.checkpoints import RunFolder
 from lakeindex.run.spec import RunSpec
 from lakeindex.run.summary import RunSummary
+from lakeindex.stages.bloom_check import basis_of_candidates
 from lakeindex.storage import open_storage
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
@@ -168,3 +169,32 @@ def test_a_table_of_spark_s_that_has_to_be_staged_anew_says_where_to_begin(tmp_p
     with pytest.raises(InputError, match=r"'table:feed' is a table of Spark's.*from its first stage"):
         run_stage(Stage.INDEX_LOOKUP, replace(spec, inputs=("table:feed",)), LocalRunner(1))
     assert content_of(table) == before
+
+
+@pytest.mark.parametrize("cleared", [Stage.STAGE_INPUT, Stage.INDEX_LOOKUP])
+def test_a_job_goes_on_from_no_checkpoint_that_is_of_another_try_than_the_one_before_it(
+    tmp_path: Path, cleared: Stage
+) -> None:
+    """Somebody clears one task of a DAG without those behind it, when the input has come again, or the table has moved."""
+    table, spec = begun(tmp_path, "BLOOM")
+    spec = replace(spec, options=(("lakeindex.chunk.rows", "1"),))
+    folder, oracle = RunFolder(open_storage(spec.checkpoints_uri), spec.run_id), Oracle(is_global=False)
+    oracle.apply(STORED)
+    batch = BATCH
+    for stage in (Stage.STAGE_INPUT, Stage.INDEX_LOOKUP, Stage.BLOOM_CHECK):
+        run_stage(stage, spec, LocalRunner(1))
+    if cleared is Stage.STAGE_INPUT:
+        batch = BATCH[:1]
+        pq.write_table(batch_of(batch), spec.inputs[0])
+    else:
+        theirs = [Row("c", "y", 5, "theirs"), Row("z", "x", 1, "theirs")]
+        table.upsert(batch_of(theirs), options={"hoodie.parquet.small.file.limit": "0"})
+        oracle.apply(theirs)
+    run_stage(cleared, spec, LocalRunner(1))
+    run_stage(Stage.VERIFY_KEYS, spec, LocalRunner(1))
+    made = [folder.require_manifest(stage) for stage in (Stage.STAGE_INPUT, Stage.INDEX_LOOKUP, Stage.BLOOM_CHECK)]
+    assert made[1].facts["staged"] == made[0].digest
+    assert made[2].basis == basis_of_candidates(made[1])
+    run_stage(Stage.MERGE_WRITE, spec, LocalRunner(1))
+    oracle.apply(batch)
+    assert content_of(table) == oracle.content()
