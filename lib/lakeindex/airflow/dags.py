@@ -49,7 +49,7 @@ Finds where every incoming key lives now, in five stages anyone can watch, and r
 Each stage is a spark-submit job of its own and leaves its checkpoint, so a retry goes on where the last attempt
 stopped (with execution `single` or `local` the first job does all stages, and leaves the same checkpoints). Wrong data,
 a refused table or a broken invariant (exit codes 2, 3, 4, 6) fails at once; everything else is tried again. A run is
-committed once, however often its tasks run.
+committed once, however often its tasks run, unless it is forced.
 """
 
 
