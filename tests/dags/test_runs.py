@@ -86,6 +86,36 @@ def test_a_single_run_submits_one_job_and_shows_every_stage(lake: Lake, jobs: Jo
     assert asset_events("trips")[-1]["inserts"] == 4
 
 
+def test_spark_settings_of_one_of_several_tables_reach_spark_submit(
+    lake: Lake, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.dag_processing.dagbag import DagBag
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+    commands: list[list[str]] = []
+
+    def submit(self: Any, application: str = "", **_: Any) -> None:
+        commands.append(self._build_spark_submit_command(application))
+        jobs.run(application, self._application_args)
+
+    monkeypatch.setattr(SparkSubmitHook, "submit", submit)
+    (lake.folder / "in/a.csv").write_text("x")
+    (lake.folder / "conf/cabs.yaml").write_text(
+        f"uri: {lake.folder}/cabs\nspark: {{driver_memory: 700m, conf: {{spark.executor.memory: 3g}}}}\n"
+    )
+    dag = DagBag(dag_folder=str(Path(__file__).resolve().parents[2] / "dags/upsert_table.py")).dags["upsert_table"]
+    cases = (("cabs", "staged", "700m", 1), ("trips", "single", "1g", 0))
+    for table, execution, memory, executors in cases:
+        commands.clear()
+        run = dag.test(run_conf={"table": table, "input": f"{lake.folder}/in/a.csv", "execution": execution})
+        assert set(states(run).values()) == {"success"}
+        assert len(commands) == (len(Stage) if execution == "staged" else 1)
+        for command in commands:
+            assert command[command.index("--driver-memory") + 1] == memory
+            assert command.count("spark.executor.memory=3g") == executors
+            assert "spark.ui.enabled=false" in command
+
+
 def test_the_history_tab_knows_the_tables_of_a_dag_by_what_its_runs_left(
     lake: Lake, jobs: Jobs, api: Callable[..., Any]
 ) -> None:

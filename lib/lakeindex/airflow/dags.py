@@ -25,7 +25,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from lakeindex.airflow.assets import CATALOGS_ALIAS, TABLES_ALIAS, announce_commit, announce_sync
 from lakeindex.airflow.dag_plan import AS_THE_TABLE_SAYS, DagPlan, batch_of_run, plan_run
 from lakeindex.airflow.operator import PLAN_KEY, PLAN_TASK, RETRIES, SPARK_CONF, StageOperator, reporting_failures
-from lakeindex.airflow.tables import EXECUTIONS, LOCAL, SINGLE, TableConf, load_table
+from lakeindex.airflow.tables import EXECUTIONS, LOCAL, SINGLE, SparkConf, TableConf, load_table
 from lakeindex.airflow.upsert_operator import ARGUMENTS, LakeIndexUpsertOperator
 from lakeindex.errors import UsageError
 from lakeindex.model import BATCH_OPERATIONS, SYNC_OPTION, IndexType, Operation
@@ -188,10 +188,9 @@ def advanced_params() -> dict[str, Param]:
 def _wire(tables: Mapping[str, TableConf], root: Path) -> None:
     """Tasks and their order, inside the DAG that is being made."""
     first = _check_input_task(tables, root)
-    only = next(iter(tables.values())) if len(tables) == 1 else None
     before, previous = None, first
     for stage in Stage:
-        job = _stage_task(stage, root, only)
+        job = _stage_task(stage, root, tables)
         previous >> job
         if before is not None and job.trigger_rule != TriggerRule.ALL_SUCCESS:
             before >> job
@@ -202,14 +201,16 @@ def _wire(tables: Mapping[str, TableConf], root: Path) -> None:
         summary >> _sync_task()
 
 
-def _stage_task(stage: Stage, root: Path, table: TableConf | None) -> StageOperator:
+def _stage_task(stage: Stage, root: Path, tables: Mapping[str, TableConf]) -> StageOperator:
     follows_optional = stage is Stage.VERIFY_KEYS
-    spark = table.spark if table else None
+    by_table = {name: table.spark for name, table in tables.items()}
+    only = next(iter(by_table.values())) if len(by_table) == 1 else SparkConf()
     return StageOperator(
         stage=stage,
         application=str(jobs_folder(root) / f"{stage}.py"),
-        conf={**SPARK_CONF, **(spark.conf if spark else {})},
-        driver_memory=(spark.driver_memory if spark else None) or "1g",
+        conf={**SPARK_CONF, **only.conf},
+        driver_memory=only.driver_memory or "1g",
+        by_table=by_table if len(by_table) > 1 else {},
         trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS if follows_optional else TriggerRule.ALL_SUCCESS,
     )
 

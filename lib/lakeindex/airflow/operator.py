@@ -20,7 +20,7 @@ from airflow.sdk import BaseOperatorLink
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from lakeindex.airflow.dag_plan import DagPlan
-from lakeindex.airflow.tables import LOCAL
+from lakeindex.airflow.tables import LOCAL, SparkConf
 from lakeindex.errors import code_may_pass, described, in_our_words, may_pass, noted
 from lakeindex.model import IndexType
 from lakeindex.pipeline import STAGE_TITLES, Stage, stages_for
@@ -230,15 +230,19 @@ class StageOperator(JobOperator):
     the other tasks only take what their stage left behind.
 
     The run's arguments come from the task ``check_input``. A stage that the table's index does not need is skipped.
+
+    Args:
+        by_table: what spark-submit is told for each table that a run may be of, over the DAG's own settings.
     """
 
     plan_task = PLAN_TASK
 
-    def __init__(self, *, stage: Stage, **kwargs: Any) -> None:
+    def __init__(self, *, stage: Stage, by_table: Mapping[str, SparkConf] | None = None, **kwargs: Any) -> None:
         kwargs.setdefault("task_id", str(stage))
         kwargs.setdefault("doc_md", STAGE_TITLES[stage])
         super().__init__(**kwargs)
         self.stage = stage
+        self.by_table = by_table or {}
 
     def execute(self, context: Any) -> dict[str, Any]:  # type: ignore[override] # Airflow takes the value as XCom
         """Run the stage; the return value is what it counted."""
@@ -250,6 +254,9 @@ class StageOperator(JobOperator):
                 return self._left_behind(plan)
             job = WHOLE_RUN
             self.application = str(PurePosixPath(self.application).with_name(f"{job}.py"))
+        spark = self.by_table.get(plan.table, SparkConf())
+        self.conf = {**(self.conf or {}), **spark.conf}
+        self._driver_memory = spark.driver_memory or self._driver_memory
         self.submit_job_of(plan, job, context)
         return self._left_behind(plan)
 
