@@ -26,6 +26,7 @@ from lakeindex.model import VERSION
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.pipeline import TABLE_PREFIX, Stage
+from lakeindex.run.run_folders import is_run_of
 from lakeindex.run.spec import RunSpec
 from lakeindex.run.summary import RunSummary
 from lakeindex.storage.paths import plain, with_one_scheme
@@ -175,9 +176,10 @@ class Lineage:
         return str(found["run_id"]) if found.get("open") else None
 
     def _mark(self, spec: RunSpec, *, is_open: bool) -> None:
-        if self._stage is not None:
+        store = storage_at(spec.checkpoints_uri)
+        if self._stage is not None and is_run_of(store, spec.run_id, spec.table_uri):  # not into a root that is refused
             text = json.dumps({"run_id": self._run_id, "open": is_open})
-            storage_at(spec.checkpoints_uri).write(f"{spec.run_id}/{OPEN_RUN_FILE}", text.encode())
+            store.write(f"{spec.run_id}/{OPEN_RUN_FILE}", text.encode())
 
     def _emit(self, spec: RunSpec, state: RunState, facets: LineageFacets, at: datetime) -> None:
         parent = _parent_facet(self._parent)

@@ -18,7 +18,9 @@ from lakeindex.conductor.upsert import run_stage
 from lakeindex.errors import QuarantineExceededError, UsageError
 from lakeindex.model import Operation
 from lakeindex.pipeline import Stage
+from lakeindex.run.run_folders import begin_run
 from lakeindex.run.spec import RunSpec
+from lakeindex.runners.jobs import run_stage_job
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.telemetry.lineage import dataset_name, lineage_facets
 from lakeindex.telemetry.observer import RunObserver
@@ -149,6 +151,7 @@ def test_stages_in_processes_of_their_own_are_one_run(tmp_path: Path, log: Path)
             observer.begins(spec)
             raise ZeroDivisionError
 
+    begin_run(spec)
     stage(Stage.STAGE_INPUT)
     with pytest.raises(ZeroDivisionError):
         stage_that_fails()
@@ -241,3 +244,18 @@ def test_a_table_that_catalogs_know_has_their_names(tmp_path: Path, log: Path, m
     assert found == [{**one, "type": "TABLE"} for one in names]
     assert "symlinks" not in start["outputs"][0]["facets"], "it is not known before the sync"
     assert "symlinks" not in silent["outputs"][0]["facets"], "nor if the catalog does not answer"
+
+
+@pytest.mark.parametrize("stage", [Stage.STAGE_INPUT, Stage.VERIFY_KEYS])
+def test_a_job_leaves_nothing_in_a_root_that_is_refused_nor_in_another_tables_run(
+    tmp_path: Path, log: Path, stage: Stage
+) -> None:
+    (tmp_path / "other").mkdir()
+    table, other, runs = new_table(tmp_path), new_table(tmp_path / "other"), tmp_path / "runs"
+    begin_run(RunSpec(str(other), str(runs), "r", "r", Operation.UPSERT, ()))
+    for root in (other, runs):
+        before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+        spec = RunSpec(str(table), str(root), "r", "r", Operation.UPSERT, ("nowhere.parquet",), tuple(ON.items()))
+        assert run_stage_job(stage, spec, local=True) != 0
+        assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before, root
+    assert [event["eventType"] for event in events(log)] == ["START", "FAIL"] * 2
