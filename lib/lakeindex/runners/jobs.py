@@ -22,7 +22,7 @@ from lakeindex.model import BATCH_OPERATIONS, Operation
 from lakeindex.options.types import ReportFormat
 from lakeindex.pipeline import TABLE_PREFIX, Stage
 from lakeindex.report.make_report import keep_report
-from lakeindex.run.run_folders import begin_run, end_run
+from lakeindex.run.run_folders import begin_run, end_run, is_run_of
 from lakeindex.run.spec import RunSpec
 from lakeindex.run.summary import RunSummary, StageSummary
 from lakeindex.runners.spark import SparkRunner, with_tables_written
@@ -179,7 +179,9 @@ def _say(failure: dict[str, object], spec: RunSpec, stage: Stage | None) -> None
     sys.stdout.flush()
     name = f"{spec.run_id}/{stage or 'upsert'}.error.json"
     try:
-        begin_run(spec)  # it may be what failed: not into a table, nor into another table's run
-        storage_at(spec.checkpoints_uri).write(name, text.encode())
+        store = storage_at(spec.checkpoints_uri)
+        if not is_run_of(store, spec.run_id, spec.table_uri):
+            begin_run(spec)  # it may be what failed: not into a table, nor into another table's run
+        store.write(name, text.encode())
     except (LakeIndexError, OSError) as error:
         click.echo(f"could not write {name}: {error}", err=True)

@@ -16,10 +16,13 @@ from lakeindex.errors import (
     described,
 )
 from lakeindex.pipeline import Stage
+from lakeindex.report.progress import run_outcome
+from lakeindex.run.run_folders import roster_of
 from lakeindex.run.spec import RunSpec
 from lakeindex.runners import jobs
 from lakeindex.runners.jobs import run_spec, run_stage_job
 from lakeindex.runners.spark_session import JobSession
+from lakeindex.storage import open_storage
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, make_table
 
@@ -127,3 +130,17 @@ def test_a_session_that_does_not_stop_fails_no_run(
     said = capsys.readouterr()
     assert json.loads(said.out.splitlines()[-1])["inserts"] == 1
     assert "the JVM is gone" in said.err
+
+
+def test_a_late_job_that_fails_leaves_a_finished_run_finished(tmp_path: Path):
+    """Of a try that was given up, and that finds itself fenced when another has committed."""
+    table, root = make_table(tmp_path / "t", hoodie__index__type="SIMPLE"), tmp_path / "runs"
+    table.upsert(batch_of([Row("k", "d", 1, "v")]), checkpoints=str(root), run_id="r")
+    known = roster_of(open_storage(str(root)), table.uri)
+    marker = (root / "r" / "run.json").stat().st_mtime_ns
+    assert run_stage_job(Stage.BLOOM_CHECK, job_of(table.uri, root), local=True) == 2
+    assert json.loads((root / "r" / "bloom_check.error.json").read_text())["error"] == "UsageError"
+    assert (root / "r" / "run.json").stat().st_mtime_ns == marker
+    assert [one.run_id for one in known] == ["r"]
+    assert roster_of(open_storage(str(root)), table.uri) == known
+    assert run_outcome(str(root), "r").startswith("committed ")
