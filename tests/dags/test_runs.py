@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakeindex.airflow.dag_plan import DagPlan
 from lakeindex.api.creating import create_table
 from lakeindex.errors import (
     AccessDeniedError,
@@ -329,3 +330,28 @@ def test_a_job_that_leaves_nothing_is_a_failure(
     monkeypatch.setattr(Jobs, "run", lambda *_: None)
     with pytest.raises(AirflowException, match=r"left no bloom_check\.json"):
         stage_task("bloom_check")
+
+
+@pytest.mark.parametrize("execution", ["staged", "single"])
+def test_what_goes_wrong_beside_a_job_is_told_in_the_tab(
+    lake: Lake, jobs: Jobs, monkeypatch: pytest.MonkeyPatch, execution: str
+) -> None:
+    """The job has ended well, or there is none: the worker does not see the run's folder, or may not."""
+    from airflow.sdk.exceptions import AirflowException
+
+    from lakeindex.airflow.upsert_operator import LakeIndexUpsertOperator
+
+    monkeypatch.setattr(Jobs, "run", lambda *_: None)
+    runs, pushed = lake.folder / "runs", list[dict[str, Any]]()
+    plan = DagPlan("trips", f"{lake.folder}/trips", str(runs), "r", "b", ("x",), execution=execution).to_xcom()
+    given = {"xcom_pull": lambda *_, **__: plan, "xcom_push": lambda _, key, value: pushed.append({key: value})}
+    context = {"ti": type("TI", (), given)()}
+    own = LakeIndexUpsertOperator(task_id="t", table=plan["uri"], inputs="x", checkpoints=str(runs), batch_id="b")
+    for task in (lake.daily.task_dict["merge_write"], own):
+        with pytest.raises(AirflowException, match=r"left no summary\.json"):
+            task.execute(context)
+        assert "left no summary.json" in pushed.pop()["lakeindex_error"]["message"]
+    runs.symlink_to(runs)
+    with pytest.raises(StorageError, match="symbolic links"):
+        lake.daily.task_dict["merge_write"].execute(context)
+    assert pushed.pop()["lakeindex_error"]["error"] == "StorageError"

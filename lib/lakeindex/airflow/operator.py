@@ -247,18 +247,22 @@ class StageOperator(JobOperator):
     def execute(self, context: Any) -> dict[str, Any]:  # type: ignore[override] # Airflow takes the value as XCom
         """Run the stage; the return value is what it counted."""
         plan = self.plan_of_run = DagPlan.from_xcom(context["ti"].xcom_pull(task_ids=PLAN_TASK))
-        self._skip_if_not_needed(plan)
+        with reporting_failures(context):
+            self._skip_if_not_needed(plan)
+        if not plan.is_single or self.stage is Stage.STAGE_INPUT:
+            self._submit(plan, context)
+        with reporting_failures(context):
+            return self._left_behind(plan)
+
+    def _submit(self, plan: DagPlan, context: Any) -> None:
         job = str(self.stage)
         if plan.is_single:
-            if self.stage is not Stage.STAGE_INPUT:
-                return self._left_behind(plan)
             job = WHOLE_RUN
             self.application = str(PurePosixPath(self.application).with_name(f"{job}.py"))
         spark = self.by_table.get(plan.table, SparkConf())
         self.conf = {**(self.conf or {}), **spark.conf}
         self._driver_memory = spark.driver_memory or self._driver_memory
         self.submit_job_of(plan, job, context)
-        return self._left_behind(plan)
 
     def _left_behind(self, plan: DagPlan) -> dict[str, Any]:
         """Counters and costs of the stage; the last stage leaves the summary of the whole run."""

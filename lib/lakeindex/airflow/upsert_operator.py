@@ -115,7 +115,9 @@ class LakeIndexUpsertOperator(JobOperator):
         context["ti"].xcom_push(key=PLAN_KEY, value=plan.to_xcom())
         self.conf = {**SPARK_CONF, **(self.conf or {})}
         self.submit_job_of(plan, WHOLE_RUN, context)
-        return announce_commit(plan, self.read_left(plan, RUN_SUMMARY), context)
+        with reporting_failures(context):
+            left = self.read_left(plan, RUN_SUMMARY)
+        return announce_commit(plan, left, context)
 
     def plan(self) -> DagPlan:
         """The run, from the rendered arguments.
