@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeindex.api.table import LakeTable
+from lakeindex.commit.write_session import WriteSession
 from lakeindex.conductor.upsert import run_stage
 from lakeindex.errors import OptionError, UsageError
 from lakeindex.model import Operation
@@ -282,3 +283,24 @@ def test_what_a_function_made_of_rows_of_one_batch_is_made_anew_once_it_is_corre
     done = table.upsert(twice, merge=function(is_right=True), batch_id="b")
     assert done.fates == {"combined": 1, "inserts": 1, "updates": 1}
     assert [(row[1], row[3]) for row in content(table)] == [("a", 2), ("n", 11)]
+
+
+def test_a_killed_run_is_not_gone_on_with_under_its_names_where_a_function_makes_the_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever was taken for dead, and is not, writes what the function of then makes."""
+    table, killed = made(tmp_path / "t"), list[str]()
+    table.upsert(batch([("a", "x", 1, 1)]))
+
+    def kill(self: WriteSession, *_: Any) -> None:
+        killed.append(self.instant)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(WriteSession, "publish", kill)
+        with pytest.raises(KeyboardInterrupt):
+            table.upsert(batch([("a", "x", 2, 1)]), merge=added, run_id="r")
+    done = table.upsert(batch([("a", "x", 2, 1)]), merge=added, run_id="r")
+    assert done.instant not in killed
+    assert content(table) == [("x", "a", 2, 2, ["1/1", "2/1"])]
+    assert table.check().ok

@@ -328,7 +328,7 @@ class MergeAttempt:
         ]
         replacing = (str(self._spec.operation), tuple(f.path for f in gone.files)) if gone.is_replacing else ()
         function = self._spec.merge_function
-        merging = () if function is None else (function.name,)
+        merging = () if function is None else (function.name, self._attempt)  # it may be another one by now
         # The plan numbers rows of the batch: with other options, or other input, they may be others.
         digest = digest_of_text(
             self._looked_up.staged.basis,
