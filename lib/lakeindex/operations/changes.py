@@ -217,7 +217,8 @@ def plan_changes(uri: str, request: ChangesRequest) -> ChangesPlan:
         request: with resolved points.
 
     Raises:
-        UsageError: files of a point were cleaned away (the earliest instant is said), or a column that is not there.
+        UsageError: files of a point were cleaned away (the earliest instant is said), a column that is not there, or
+            one that is called like those of the change.
         TableError: a commit or committed file that is damaged or gone.
     """
     return of_one_state(uri, request, lambda plan: plan)
@@ -241,6 +242,13 @@ def _plan(table: Table, timeline: Timeline, request: ChangesRequest, source: str
         table_schema(table, after if after.timeline.completed_writes else table.snapshot(timeline=timeline))
     )
     chosen = ScanRequest(columns=request.columns, meta=request.meta).chosen(rows)
+    for name in (CHANGE_TYPE, COMMIT_INSTANT):
+        if name in chosen.names:
+            raise UsageError(
+                f"table {table.name} has a column {name!r}, by which changes say what happened to a row",
+                culprit=name,
+                hint="leave it out: name the other columns (columns=[...], --columns)",
+            )
     pairs: tuple[GroupPair, ...]
     kept, others = frozenset[Group](), tuple[BaseFile, ...]()
     index = table.index(timeline)

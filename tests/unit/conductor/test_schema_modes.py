@@ -11,6 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from lakeindex import create_table
 from lakeindex.api.table import LakeTable
 from lakeindex.conductor.upsert import run_batch, run_stage
 from lakeindex.errors import OptionError, SchemaMismatchError
@@ -18,7 +19,7 @@ from lakeindex.model import Operation
 from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec
 from lakeindex.tasks.local_runner import LocalRunner
-from tests.builders import Row, batch_of, make_table
+from tests.builders import SCHEMA, Row, batch_of, make_table
 from tests.meanwhile import SMALL, MemoryTable, begins_to_write, writes_data
 from tests.scheduling import some_of
 
@@ -281,6 +282,32 @@ def test_no_write_publishes_two_columns_of_one_name_but_for_case(tmp_path: Path)
         table.replace_where(batches["ID"], where="ts > 0", schema_mode="add")
     assert wrong == []
     assert len(table.history()) == instants
+
+
+def test_a_column_that_is_called_like_the_library_s_own_is_refused_by_name(tmp_path: Path):
+    """What it puts beside a batch's columns would be there twice: a table that had one could not be written to."""
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of(FIRST))
+    for name in ("_li_key", "_li_arrival", "_li_ordering_0", "_li_reason"):
+        batch = wider([Row("a", "x", 2, "2")], **{name: ["why"]})
+        for mode in ("strict", "add"):
+            with pytest.raises(SchemaMismatchError, match=f"column '{name}' is called like") as refused:
+                table.upsert(batch, schema_mode=mode)
+            assert "leave out all columns that begin with '_li_'" in str(refused.value.hint)
+        with pytest.raises(SchemaMismatchError, match=f"column '{name}' is called like"):
+            create_table(tmp_path / "n", pa.schema([("id", pa.string()), (name, pa.string())]), key="id")
+        assert table.delete(batch.slice(0, 0)).noop
+    foreign = make_table(
+        tmp_path / "f", schema=pa.schema([*SCHEMA, ("_seen", pa.string())]), hoodie__write__table__version="6"
+    )
+    foreign.upsert(wider(FIRST, _seen=[None, None, None]))
+    hoodie = tmp_path / "f" / ".hoodie"
+    for path in (hoodie / "hoodie.properties", *hoodie.rglob("*.commit")):
+        path.write_text(path.read_text().replace("_seen", "_li_order"))
+    assert foreign.get(["a"]).rows.num_rows == 1
+    with pytest.raises(SchemaMismatchError, match="column '_li_order' is called like") as refused:
+        foreign.upsert(batch_of(FIRST))
+    assert "write to this table with Hudi" in str(refused.value.hint)
 
 
 def test_a_name_in_another_case_is_said_and_only_columns_of_the_table_are_listed(tmp_path: Path):

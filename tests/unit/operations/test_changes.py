@@ -23,7 +23,7 @@ from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.timeline.layout import TimelineLayout
 from lakeindex.timeline.timeline import Timeline
-from tests.builders import Row, batch_of, make_table
+from tests.builders import SCHEMA, Row, batch_of, make_table
 from tests.stored_indexes import inserted
 from tests.unit.operations.tables import read_rows
 from tests.vectors_support import table_names, unpack_table
@@ -178,6 +178,19 @@ def test_columns_are_a_choice(tmp_path: Path):
     assert table.changes(meta=True).to_arrow().column_names[:2] == ["_hoodie_commit_time", "_hoodie_commit_seqno"]
     with pytest.raises(UsageError, match="no column 'nope'"):
         table.changes(columns=["nope"]).to_batches()
+
+
+def test_columns_that_are_called_like_those_of_a_change_are_left_out(tmp_path: Path):
+    for name in ("_change_type", "_commit_instant"):
+        table = make_table(
+            tmp_path / name, schema=pa.schema([*SCHEMA, (name, pa.string())]), hoodie__index__type="SIMPLE"
+        )
+        table.upsert(batch_of([Row("a", "x", 1, "1")]).append_column(name, pa.array(["insert"])))
+        with pytest.raises(UsageError, match=f"has a column '{name}'") as refused:
+            table.changes().to_arrow()
+        assert refused.value.hint == "leave it out: name the other columns (columns=[...], --columns)"
+        told = table.changes(columns=["id"]).to_arrow().to_pylist()
+        assert [(row["id"], row["_change_type"]) for row in told] == [("a", "insert")]
 
 
 def test_a_point_whose_files_were_cleaned_away_names_the_earliest_that_can_be(tmp_path: Path):

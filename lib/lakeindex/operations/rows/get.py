@@ -226,7 +226,7 @@ def _read(spec: ReadSpec, asks: Sequence[FileAsk], runner: Runner) -> Got:
     for part in parts:
         tally.add(part.tally)
     got = Got.of(spec.inner, [(part.rows, part.found) for part in parts], tally)
-    places = got.rows.append_column(_ORDER, pa.array(got.found)).select([_ORDER, PARTITION_PATH])
+    places = pa.table({_ORDER: got.found, PARTITION_PATH: got.rows.column(PARTITION_PATH)})
     order_of = pc.sort_indices(places, sort_keys=[(_ORDER, "ascending"), (PARTITION_PATH, "ascending")])
     return replace(got, rows=got.rows.take(order_of))
 

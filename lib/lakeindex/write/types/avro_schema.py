@@ -28,6 +28,8 @@ DELETE_MARK = "_hoodie_is_deleted"
 """The column of a batch that marks rows to be deleted."""
 CHANGE_TYPE = "_change_type"
 """Column of a feed of changes that says what happened to a row, in the words of Delta's change data feed."""
+OWN_PREFIX = "_li_"
+"""What names of columns begin with that the library puts beside those of a table, in checkpoints for example."""
 META_FIELDS = tuple(pa.field(name, pa.string()) for name in META_COLUMNS)
 
 _MOST_DIGITS = 38
@@ -60,14 +62,17 @@ def schema_to_avro(schema: pa.Schema, table_name: str, *, with_meta_columns: boo
 
 def check_names(schema: pa.Schema, brought_by: str | None = None) -> None:
     """Refuse columns that differ only in upper and lower case, from each other or from Hudi's own: Spark, Hive and Hudi
-    take them for one, and no longer read the table.
+    take them for one, and no longer read the table; and columns that are called like the library's own.
 
     Args:
         brought_by: what has them: ``the batch``, ``the table``; None: they are those of a new table.
 
     Raises:
-        SchemaMismatchError: there are two such columns, or fields of one struct.
+        SchemaMismatchError: there are two such columns, or fields of one struct; or a name is the library's own.
     """
+    ours = next((field.name for field in schema if field.name.startswith(OWN_PREFIX)), None)
+    if ours is not None:
+        raise own_name(ours, brought_by)
     own = {name.lower(): name for name in (*META_COLUMNS, DELETE_MARK)}
     _check_siblings([field for field in schema if own.get(field.name.lower()) != field.name], "", own, brought_by)
 
@@ -81,6 +86,18 @@ def _check_siblings(fields: list[pa.Field], parent: str, taken: dict[str, str], 
             raise same_name(name, other, brought_by)
         seen[field.name.lower()] = name
         _check_siblings(_inner_fields(field.type), f"{name}.", {}, brought_by)
+
+
+def own_name(name: str, brought_by: str | None = None) -> SchemaMismatchError:
+    """The error of a column that is called like the library's own; arguments as of :func:`check_names`."""
+    hint = f"rename it; of a quarantine file leave out all columns that begin with {OWN_PREFIX!r}"
+    if brought_by == "the table":
+        hint = "write to this table with Hudi, or copy its rows into a new one under another name"
+    return SchemaMismatchError(
+        f"column {name!r} is called like lakeindex's own beside the table's, which begin with {OWN_PREFIX!r}",
+        culprit=name,
+        hint=hint,
+    )
 
 
 def same_name(name: str, other: str, brought_by: str | None = None) -> SchemaMismatchError:

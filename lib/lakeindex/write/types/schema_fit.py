@@ -31,7 +31,9 @@ from lakeindex.write.types.avro_schema import (
     CHANGE_TYPE,
     DELETE_MARK,
     META_COLUMNS,
+    OWN_PREFIX,
     check_names,
+    own_name,
     same_name,
     schema_from_avro,
     schema_to_avro,
@@ -204,6 +206,9 @@ def _check_names(
         if alike is not None and (only is None or alike in missing):
             raise same_name(name, alike, "the batch")
     refuse_feed(extra)
+    ours = next((name for name in extra if name.startswith(OWN_PREFIX)), None)
+    if ours is not None and only is None:
+        raise own_name(ours, "the batch")
     if missing:
         raise (lacking or Lacking(tuple(names))).error(missing, stored)
     if extra and only is None:
