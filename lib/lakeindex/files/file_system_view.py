@@ -19,14 +19,14 @@ the files of every commit that was listed are found. Three things are looked at 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final, TypeAlias
 
 from msgspec import field
 from msgspec.structs import replace
 
 from lakeindex.errors import LakeIndexError, MetadataTableError, ObjectNotFoundError, TableCorruptError
-from lakeindex.format.commit_metadata import CommitMetadata
+from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
 from lakeindex.format.file_names import METADATA_FOLDER, parse_base_file, parse_base_path
 from lakeindex.format.instants import comparable
 from lakeindex.format.partitions import PARTITION_METADATA_FILES
@@ -166,15 +166,38 @@ class Snapshot(ComparedInPart):
             return
         oldest = min(live.values())
         newer = [one.time for one in self.timeline.completed_writes if comparable(one.time) > oldest]
-        newer = newer[: -_COMMITS_READ - 1 : -1]
-        partitions = {partition for partition, _ in live}
-        for time, metadata in zip(newer, in_parallel(self.storage.uri, self._metadata, newer), strict=True):
-            written = {} if metadata is None else metadata.write_stats
-            for stat in (one for partition in partitions & written.keys() for one in written[partition]):
-                file = parse_base_path(stat.path or "")
-                at = comparable(time)
-                if file is not None and live.get((file.partition_path, file.file_id), at) < at:
-                    raise missing_file(file.path, time)
+        for time, partition, stat in self._last_stats(newer, {partition for partition, _ in live}):
+            if live.get((partition, stat.file_id), "~") < comparable(time):
+                _check_is_none(stat, time)
+
+    def check_whole(self, partitions: Collection[str] | None) -> None:
+        """Make sure that no file group of some partitions (None: of all) has lost its newest slice, or its only one:
+        who looks for a key would find an older row of it, or none.
+
+        Nothing is read where the metadata table names the files, and of a long timeline the newest commits.
+
+        Raises:
+            TableCorruptError: a commit names a slice that is not there.
+        """
+        if self._named is not None:
+            return
+        found = self.base_files_all() if partitions is None else (f for one in partitions for f in self.base_files(one))
+        live = {(file.partition_path, file.file_id): file for file in found}
+        for time, partition, stat in self._last_stats([one.time for one in self.timeline.completed_writes], partitions):
+            file = live.get((partition, stat.file_id))
+            is_older = file is None or comparable(file.instant_time) <= comparable(time)
+            if is_older and (file is None or file.path != stat.path) and (partition, stat.file_id) not in self.replaced:
+                _check_is_none(stat, time)
+
+    def _last_stats(
+        self, times: Sequence[str], partitions: Collection[str] | None
+    ) -> Iterator[tuple[str, str, WriteStat]]:
+        """What the last of these commits say of files, in some partitions (None: in all), the newest commit first."""
+        newest = times[: -_COMMITS_READ - 1 : -1]
+        for time, metadata in zip(newest, in_parallel(self.storage.uri, self._metadata, newest), strict=True):
+            for partition, stats in () if metadata is None else metadata.write_stats.items():
+                if partitions is None or partition in partitions:
+                    yield from ((time, partition, stat) for stat in stats)
 
     def without(self, files: Iterable[BaseFile]) -> Snapshot:
         """The same without the file groups of these files: as after a write that replaces them."""
@@ -285,6 +308,13 @@ def snapshot(
 def named_snapshot(storage: Storage, timeline: Timeline, named: FilesByPartition) -> Snapshot:
     """The table as it is now, of all files that there are, which somebody has named; no folder is listed."""
     return replace(snapshot(storage, timeline), _answer=[named])
+
+
+def _check_is_none(stat: WriteStat, time: str) -> None:
+    """Raises: TableCorruptError: what a commit says of a file that is not there is said of a base file."""
+    lost = parse_base_path(stat.path or "")
+    if lost is not None:
+        raise missing_file(lost.path, time)
 
 
 def missing_file(path: str, time: str) -> TableCorruptError:

@@ -168,6 +168,8 @@ def _switch(
     table, target = switch.table, switch.target
     check_no_buckets(target)
     before = table.index(snapshot.timeline) or switch.before  # another run may have changed it since
+    if before.is_global is not target.is_global:
+        snapshot.check_whole(None)  # what is there proves nothing of a slice that is lost
     checked = _check_unique(table, snapshot) if target.is_global and not before.is_global else 0
     if before.is_global and not target.is_global:
         check_places(table, snapshot)

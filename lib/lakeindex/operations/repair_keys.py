@@ -137,6 +137,7 @@ class DoubledKeys(Struct):
             raise OptionError(f"table {facts.name} has no ordering field to keep rows by", culprit="keep", hint=hint)
         self.kept = self.keep or (Keep.ORDERING if facts.event_time_fields else Keep.NEWEST)
         self.scope, self.shown = "table" if facts.is_global else "partition", ()
+        bound.snapshot.check_whole(None)
         keys = list(self._doubled(bound))
         if not keys:
             return Choice((), accept_inserts)

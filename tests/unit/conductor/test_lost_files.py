@@ -14,6 +14,7 @@ import pytest
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import TableCorruptError
 from lakeindex.files import file_system_view
+from lakeindex.model import IndexType
 from lakeindex.storage.memory import Call
 from lakeindex.table.handle import Table
 from tests.builders import Row, batch_of, content_of, make_table
@@ -136,6 +137,55 @@ def test_no_metadata_table_is_built_that_would_not_know_of_the_loss(tmp_path: Pa
     is_whole(table)
 
 
+@pytest.mark.parametrize("index", some_indexes(INDEXES))
+def test_no_key_is_told_by_an_older_slice(tmp_path: Path, index: str) -> None:
+    """Nor as missing: it may be in the lost file. With a metadata table, which names that file, its own keys alone are
+    asked there.
+    """
+    table = table_of_one_left(tmp_path, index)
+    asked: list[tuple[str, str | None]] = [("a", None), ("g", None), ("a", "x"), ("g", "x")]
+    if index != "RECORD_INDEX":
+        asked += [("b", None), ("nowhere", "x")]
+    for key, partition in asked:
+        with pytest.raises(TableCorruptError, match=r"base file x/.* is missing") as caught:
+            table.get([key], partition=partition)
+        assert "lakeindex repair" in caught.value.hint
+    assert table.get(["b"], partition="y").rows.num_rows == 1
+    table.repair(apply=True)
+    assert table.get(["a", "b"]).rows.num_rows == 2
+
+
+def test_a_file_group_of_which_nothing_is_left_hides_no_key(tmp_path: Path) -> None:
+    table = table_of_two(tmp_path)
+    for file in (tmp_path / "t" / "y").glob("*.parquet"):
+        file.unlink()
+    for partition in (None, "y"):
+        with pytest.raises(TableCorruptError, match=r"base file y/.* is missing"):
+            table.get(["b"], partition=partition)
+    assert table.get(["a"], partition="x").rows.num_rows == 1
+
+
+def test_what_was_replaced_and_cleaned_away_is_not_missed(tmp_path: Path) -> None:
+    table = table_of_two(tmp_path)
+    table.insert_overwrite(batch_of([Row("a", "x", 9, "new")]))
+    table.clean(1)
+    assert table.get(["a"]).rows["v"].to_pylist() == ["new"]
+
+
+def test_keys_are_not_proven_unique_nor_chosen_among_copies_by_an_older_slice(tmp_path: Path) -> None:
+    table = table_of_one_left(tmp_path)
+    before = len(table.history())
+    works: list[Callable[[], object]] = [lambda: table.index_migrate(IndexType.GLOBAL_BLOOM), table.repair_keys]
+    for work in works:
+        with pytest.raises(TableCorruptError, match="is missing"):
+            work()
+    assert len(table.history()) == before
+    table.repair(apply=True)
+    assert table.repair_keys().keys == 0
+    assert table.index_migrate(IndexType.GLOBAL_BLOOM).instant is not None
+    assert table.check().ok
+
+
 FIRST: Final = [Row("a", "x", 1, "first"), Row("b", "y", 1, "first")]
 LATER: Final = [[Row("b", "y", ts, "later")] for ts in (2, 3, 4)]
 
@@ -159,6 +209,17 @@ def test_only_commits_are_read_that_are_newer_than_the_files(monkeypatch: pytest
     assert commits_read(world, "y") == []
     monkeypatch.setattr(file_system_view, "_COMMITS_READ", 2)
     assert sorted(commits_read(world, "x")) == times[2:]
+
+
+def test_get_reads_the_newest_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = MemoryTable.holding(FIRST, *LATER)
+    times = [one.time for one in world.timeline().completed_writes]
+    monkeypatch.setattr(file_system_view, "_COMMITS_READ", 2)
+    read: set[str] = set()
+    world.store.hook = lambda call: read.add(call.path) if call.name == "read" else None
+    assert world.table.get(["a"]).rows.num_rows == 1
+    world.store.hook = None
+    assert {time for time in times if any(f"/{time}" in path and ".commit" in path for path in read)} == {*times[-2:]}
 
 
 def test_where_the_metadata_table_names_the_files_no_commit_is_read() -> None:

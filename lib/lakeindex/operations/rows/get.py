@@ -145,7 +145,7 @@ def get_rows(uri: str, keys: KeySet, request: ScanRequest, runner: Runner) -> Ge
         runner: schedules the tasks; rows come back to the caller.
 
     Raises:
-        TableError: no table, or one that is not read; a damaged file that may hold a key.
+        TableError: no table, or one that is not read; a damaged file that may hold a key; a lost one.
         UsageError: no such column, or a time that the history does not reach.
         InputError: what was given is no set of keys.
         WriteConflictError: other writers took away what was read, again and again.
@@ -159,6 +159,8 @@ def get_rows(uri: str, keys: KeySet, request: ScanRequest, runner: Runner) -> Ge
         schema = request.chosen(read_schema(table, stored))
         scope = _scope(past, request.partitions, config)
         check_not_cleaned(past.snapshot)
+        if request.as_of is None:
+            past.snapshot.check_whole(request.partitions)
         asked = key_set(keys, _form(past, stored))
         plan = plan_files(scope, asked, runner) if len(asked) and scope.files else Plan()
         # rows are sorted by key and partition, whatever is asked for

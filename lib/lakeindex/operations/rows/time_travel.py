@@ -123,7 +123,7 @@ def past_table(table: Table, timeline: Timeline, as_of: str | None = None, since
 
 
 def present_table(table: Table, timeline: Timeline) -> PastTable:
-    """The table now, for a reader of a few of its files: it is not checked whether others are missing."""
+    """The table now, of which no commit is read."""
     return PastTable(table, table.snapshot(timeline=timeline), (), timeline, None, None, LaterWrites("", {}))
 
 
