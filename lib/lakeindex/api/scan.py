@@ -48,7 +48,8 @@ class Scan(ComparedInPart):
         """The rows as an Arrow table.
 
         Raises:
-            UsageError: a column or condition that is not valid, or a time that the history does not reach.
+            UsageError: a column or condition that is not valid, no such partition, or a time that the history does not
+                reach.
             TableError: no table, or one that is not read; a damaged file, by name.
             WriteConflictError: other writers took away what was read, again and again.
         """

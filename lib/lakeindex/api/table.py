@@ -186,7 +186,7 @@ class LakeTable(TableOperations, Frozen):
         Args:
             keys: record keys as they are stored: texts, an Arrow column or table of them, or a ``pathlib.Path`` of a
                 file with one key a line, or of a Parquet file. Of a table with a complex key: ``a:1,b:2``.
-            partition: only rows of this partition path.
+            partition: only rows of this partition path, as its folder is named; there has to be one.
             columns: columns to return; all, meta columns first, if not given.
             as_of: an instant, an ISO time or a datetime, inclusive: rows as they were then.
             options: ``hoodie.*`` and ``lakeindex.*`` options, such as the address of a store.
@@ -232,7 +232,7 @@ class LakeTable(TableOperations, Frozen):
             columns: columns to return, in this order; the table's, if not given.
             where: a condition as SQL has it behind WHERE, or a pyarrow expression. Partitions, files and row groups
                 that cannot hold such a row are not read; record keys of a text go through the index.
-            partitions: only rows of these partition paths.
+            partitions: only rows of these partition paths, as their folders are named; there have to be such.
             as_of: an instant, an ISO time or a datetime, inclusive: rows as they were then.
             since: an instant, an ISO time or a datetime, exclusive: only rows written after it.
             meta: Hudi's five meta columns come first, where ``columns`` does not say what is wanted.

@@ -144,6 +144,14 @@ class Snapshot(ComparedInPart):
         self.files_of(partition_path)
         return self._hidden.get(partition_path)
 
+    def has_partition(self, partition_path: str) -> bool:
+        """Whether there is such a partition, with files or without."""
+        if partition_path != partition_path.strip("/"):
+            return False
+        if self.base_files(partition_path) or partition_path in (self._named or ()):
+            return True
+        return _is_partition(self.storage.list_folder(partition_path).objects)
+
     def base_files(self, partition_path: str) -> tuple[BaseFile, ...]:
         return self.files_of(partition_path).live
 

@@ -86,6 +86,10 @@ def test_get_equals_a_full_scan(
             table.upsert(batch_of(batch), options=SMALL)
         if forgets:
             in_memory.forget_all()
+        if partition is not None and not (Path(folder) / "t" / partition / ".hoodie_partition_metadata").exists():
+            with pytest.raises(UsageError, match="has no partition"):
+                table.get(keys, partition=partition)
+            return
         got = table.get(keys, partition=partition)
         expected = scanned(table, keys, partition)
         assert of(got.rows) == expected

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -92,12 +94,23 @@ def test_a_table_of_hudi_without_partitions(tmp_path: Path) -> None:
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     table = make_table(tmp_path / "t")
     story(table)
-    for look in (table.count, table.files):
-        with pytest.raises(UsageError, match="has no partition 'd9'") as caught:
-            look(partition="d9")
+    looks: tuple[Callable[..., object], ...] = (
+        table.count,
+        table.files,
+        lambda partition: table.get(["a"], partition=partition),
+        lambda partition: table.scan(partitions=["d1", partition]).to_arrow(),
+    )
+    for look, unknown in itertools.product(looks, ("d9", "d1/", "day=d1", "")):
+        with pytest.raises(UsageError, match=f"has no partition {unknown!r}") as caught:
+            look(partition=unknown)
         assert "lakeindex partitions" in str(caught.value.hint)
     table.delete_partitions(["d1"])
     assert (table.count(partition="d1"), table.files(partition="d1")) == (0, ()), "it was emptied, and is known"
+    assert table.get(["a"], partition="d1").missing == ("a",)
+    assert table.scan(partitions=["d1"]).count() == 0
+    table.clean(1)
+    table.metadata_build(["files"])
+    assert table.get(["a"], partition="d1").missing == ("a",)
     with pytest.raises(UsageError, match="no instant that new"):
         table.count(as_of="29991231235959000")
     with pytest.raises(UsageError, match="as_of cannot be 5"):

@@ -202,9 +202,11 @@ def test_what_is_left_out_is_counted(wide: LakeTable):
 
 
 def test_partitions_are_chosen_by_path(wide: LakeTable):
-    paths = ["2026-01-01", "2026-01-03", "nowhere"]
+    paths = ["2026-01-01", "2026-01-03"]
     days = wide.scan(partitions=paths, columns=["day"]).to_arrow()["day"].unique().to_pylist()
     assert sorted(days) == [dt.date(2026, 1, 1), dt.date(2026, 1, 3)]
+    with pytest.raises(UsageError, match="has no partition 'nowhere'"):
+        wide.scan(partitions=[*paths, "nowhere"]).count()
 
 
 OUTPUTS: dict[str, Callable[[Scan], pa.Table]] = {

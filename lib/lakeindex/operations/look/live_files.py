@@ -8,7 +8,6 @@ from typing import ClassVar
 import pyarrow as pa
 
 from lakeindex.commit.written_slices import rows_of_files
-from lakeindex.errors import UsageError
 from lakeindex.frozen import Frozen
 from lakeindex.operations.consistent_read import read_consistently
 from lakeindex.operations.look.inspect import Column
@@ -143,15 +142,10 @@ def live_files(
 
     def look(table: Table, timeline: Timeline) -> TableFiles:
         past = past_table(table, timeline, as_of)
+        past.check_partitions(() if partition is None else (partition,))
         found = past.snapshot.base_files_all()
         if partition is not None:
             found = tuple(one for one in found if one.partition_path == partition)
-            if not found and partition not in past.snapshot.partitions():
-                raise UsageError(
-                    f"table {table.name} has no partition {partition!r}",
-                    culprit=partition,
-                    hint="`lakeindex partitions TABLE` lists them; a partition is named as its folder is",
-                )
         rows = rows_of_files(table, past.commits, found)
         files = (
             LiveFile(one.path, one.partition_path, one.file_id, one.instant_time, one.size_bytes, rows[one.path])

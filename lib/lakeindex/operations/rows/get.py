@@ -146,7 +146,7 @@ def get_rows(uri: str, keys: KeySet, request: ScanRequest, runner: Runner) -> Ge
 
     Raises:
         TableError: no table, or one that is not read; a damaged file that may hold a key; a lost one.
-        UsageError: no such column, or a time that the history does not reach.
+        UsageError: no such column or partition, or a time that the history does not reach.
         InputError: what was given is no set of keys.
         WriteConflictError: other writers took away what was read, again and again.
     """
@@ -155,6 +155,7 @@ def get_rows(uri: str, keys: KeySet, request: ScanRequest, runner: Runner) -> Ge
 
     def read(table: Table, timeline: Timeline) -> tuple[pa.Array, KeyScope, Plan, Got]:
         past = present_table(table, timeline) if request.as_of is None else past_table(table, timeline, request.as_of)
+        past.check_partitions(request.partitions or ())
         stored = columns_of(past)
         schema = request.chosen(read_schema(table, stored))
         scope = _scope(past, request.partitions, config)

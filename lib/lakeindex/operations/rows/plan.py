@@ -131,12 +131,14 @@ def plan_scan(table: Table, timeline: Timeline, request: ScanRequest, runner: Ru
         runner: for indexes that need an engine.
 
     Raises:
-        UsageError: a column that is not there, a condition that is not valid, a time that the history does not reach.
+        UsageError: a column or partition that is not there, a condition that is not valid, a time that the history does
+            not reach.
         TableError: a commit or committed file that is damaged or gone.
         StorageError: the store of the index cannot be reached.
     """
     config = parse_options(request.options)
     past = past_table(table, timeline, request.as_of, request.since)
+    past.check_partitions(request.partitions or ())
     stored = read_schema(table, columns_of(past))
     if request.meta:
         check_meta_columns(table, "the meta columns")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -40,6 +40,21 @@ class PastTable(Frozen):
     as_of: str | None
     since: str | None
     later: LaterWrites
+
+    def check_partitions(self, paths: Iterable[str]) -> None:
+        """Make sure that there are such partitions, with rows or without.
+
+        Raises:
+            UsageError: there is none of that path.
+        """
+        for path in paths:
+            if not self.snapshot.has_partition(path):
+                raise UsageError(
+                    f"table {self.table.name} has no partition {path!r}",
+                    culprit=path,
+                    hint="`lakeindex partitions TABLE` lists them; a partition is named as its folder is; where= "
+                    "(--where) asks for rows of one that may not be there yet",
+                )
 
 
 class LaterWrites(Frozen):
