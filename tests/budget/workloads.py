@@ -26,6 +26,7 @@ from lakeindex.pipeline import default_checkpoints
 from lakeindex.run import chunks
 from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner
+from lakeindex.timeline import archived_timeline
 from tests.builders import make_table
 
 ROWS: Final = 40_000
@@ -280,6 +281,20 @@ def table_of_many_files(count: int) -> LakeTable:
     return table
 
 
+def changes_behind_archive() -> Figures:
+    """Of archived commits no more is read than manifest and footers: all of them were completed before."""
+    store = CountingStorage.fresh(f"budget-{uuid.uuid4().hex}")
+    table = make_table(store.uri, hoodie__write__table__version="9")
+    for number in range(8):
+        table.upsert(rows_of(np.arange(number, number + 1), 1), options=OPTIONS, runner=CountingRunner())
+    table.archive(keep_commits=3, options={"hoodie.cleaner.commits.retained": "1"})
+    since = table.history()[1].instant
+    archived_timeline._read_log.cache_clear()
+    store.reset()
+    assert table.changes(since=since).to_arrow().num_rows == 1
+    return _of_store("table", store)
+
+
 WORKLOADS: Final[dict[str, Callable[[], Figures]]] = {
     "upsert of the newest keys": upsert_tail,
     "upsert of random keys": upsert_scattered,
@@ -293,4 +308,5 @@ WORKLOADS: Final[dict[str, Callable[[], Figures]]] = {
     "get of one key": get_one_key,
     "load of new keys": bulk_load,
     "open a table of many files": open_many_files,
+    "changes behind an archive": changes_behind_archive,
 }

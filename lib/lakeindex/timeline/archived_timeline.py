@@ -16,7 +16,7 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -37,6 +37,7 @@ from lakeindex.format.log_blocks import (
     read_blocks,
 )
 from lakeindex.frozen import ComparedInPart, Frozen
+from lakeindex.storage import in_parallel
 from lakeindex.storage.port import ObjectMeta, Storage
 from lakeindex.timeline import lsm_archive as lsm
 from lakeindex.timeline import records
@@ -148,22 +149,65 @@ class ArchivedTimeline(Frozen):
         return False
 
 
+class ArchiveFile(ComparedInPart):
+    """A file of the archive, known by all that the store says of it: two stores may have one URL, and a table may be
+    made anew.
+    """
+
+    aside: ClassVar = frozenset({"storage"})
+    uri: str
+    found: ObjectMeta
+    storage: Storage
+
+
 def load_archived_timeline(storage: Storage, folder: str) -> ArchivedTimeline:
     """Read the whole archive; files that were read before are remembered."""
-    logs: list[ArchivedLog] = []
-    damaged: list[str] = []
-    listed = storage.list_folder(folder).objects
     try:
-        counted = _counted(storage, folder, listed)
+        return _read_all(archive_files(storage, folder))
     except TableCorruptError as error:
         return ArchivedTimeline(damaged=(str(error.culprit),))
-    for one in counted:
+
+
+def archive_files(storage: Storage, folder: str) -> tuple[ArchiveFile, ...]:
+    """The files of the archive that count. Raises: TableCorruptError: its manifest is damaged."""
+    counted = _counted(storage, folder, storage.list_folder(folder).objects)
+    return tuple(ArchiveFile(storage.uri, one, storage) for one in counted)
+
+
+def ends_around(files: Sequence[ArchiveFile], point: str) -> Mapping[str, str]:
+    """When archived writes were completed, of all that were completed after a point in time, or at it; of others only
+    where they stand beside these: a file is not read whose footer says that all in it was completed before.
+    """
+    if not files:
+        return {}
+    may = in_parallel(files[0].uri, lambda one: _may_be_after(one, point), files)
+    return _read_all([one for one, is_so in zip(files, may, strict=True) if is_so]).ends
+
+
+def _may_be_after(file: ArchiveFile, point: str) -> bool:
+    if not file.found.path.endswith(lsm.SUFFIX):
+        return False  # a log of layout 1 says no ends
+    end = _read_end(file)
+    return end is None or comparable(end) >= comparable(point)
+
+
+def _read_end_uncached(file: ArchiveFile) -> str | None:
+    return lsm.last_end(file.storage, file.found.path, file.found.size_bytes)
+
+
+_read_end = lru_cache(maxsize=_LOGS_KEPT)(_read_end_uncached)
+
+
+def _read_all(files: Iterable[ArchiveFile]) -> ArchivedTimeline:
+    logs: list[ArchivedLog] = []
+    damaged: list[str] = []
+    for one in files:
         try:
-            logs.append(_read_log(_Log(storage.uri, one, storage)))
+            logs.append(_read_log(one))
         except ObjectNotFoundError:
             continue  # merged with others by Hudi meanwhile: what it said stands in a newer one
         except TableCorruptError:
-            damaged.append(one.path)
+            damaged.append(one.found.path)
     return ArchivedTimeline(
         frozenset(time for log in logs for time in log.writes),
         Undone.joined(log.undone for log in logs),
@@ -178,20 +222,11 @@ def _counted(storage: Storage, folder: str, listed: Sequence[ObjectMeta]) -> lis
     logs = [one for name, one in by_name.items() if name.startswith(LOG_PREFIX)]
     if lsm.VERSION_FILE not in by_name and not lsm.listed_manifests(by_name):
         return logs
-    named = [one.name for one in lsm.load_manifest(storage, folder).files]
+    named = [one.name for one in lsm.load_manifest(storage, folder, by_name).files]
     return [*logs, *(by_name[name] for name in named if name in by_name)]
 
 
-class _Log(ComparedInPart):
-    """A file, known by all that the store says of it: two stores may have one URL, and a table may be made anew."""
-
-    aside: ClassVar = frozenset({"storage"})
-    uri: str
-    found: ObjectMeta
-    storage: Storage
-
-
-def _read_log_uncached(log: _Log) -> ArchivedLog:
+def _read_log_uncached(log: ArchiveFile) -> ArchivedLog:
     said = records.read_filled(log.storage, log.found.path, _parsed)
     ends = {time: end for one in said for time, end in one.ends.items()}
     undone = Undone.joined(one.undone for one in said)

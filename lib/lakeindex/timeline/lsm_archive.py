@@ -26,6 +26,7 @@ from lakeindex.format.instants import comparable
 from lakeindex.frozen import Frozen
 from lakeindex.storage import list_names
 from lakeindex.storage.port import Storage
+from lakeindex.storage.storage_file import StorageFile
 
 VERSION_FILE: Final = "_version_"
 
@@ -125,13 +126,13 @@ def format_manifest(manifest: Manifest) -> bytes:
     return json.dumps({"files": files}, indent=2).encode()
 
 
-def load_manifest(storage: Storage, folder: str) -> Manifest:
-    """The manifest that counts now.
+def load_manifest(storage: Storage, folder: str, names: Iterable[str] | None = None) -> Manifest:
+    """The manifest that counts now; ``names``: of the files there, if they were listed.
 
     Raises:
         TableCorruptError: it is damaged or missing, or names a file that is gone.
     """
-    there = set(list_names(storage, folder))
+    there = set(list_names(storage, folder) if names is None else names)
     numbers = listed_manifests(there)
     if not numbers and VERSION_FILE not in there:
         return Manifest()
@@ -201,6 +202,21 @@ def parse_rows(data: bytes, source: str) -> tuple[ArchivedInstant, ...]:
         )
     except (pa.ArrowException, OSError, KeyError, TypeError, UnicodeDecodeError) as error:
         raise _damaged(source, first_line(error)) from None
+
+
+def last_end(storage: Storage, path: str, size: int) -> str | None:
+    """The greatest completion time in a Parquet file of the tree, as its footer says; None if that does not say it.
+    All have milliseconds, so that the greatest text is the last one.
+    """
+    try:
+        footer = pq.ParquetFile(StorageFile(storage, path, size)).metadata
+        place = footer.schema.names.index("completionTime")
+        said = [footer.row_group(number).column(place).statistics for number in range(footer.num_row_groups)]
+        ends = [one.max if one is not None and one.has_min_max else None for one in said]
+    except (ObjectNotFoundError, pa.ArrowException, OSError, ValueError):
+        return None
+    texts = [end for end in ends if isinstance(end, str)]
+    return max(texts) if texts and len(texts) == len(ends) else None
 
 
 def in_order(files: Iterable[LsmFile]) -> list[LsmFile]:

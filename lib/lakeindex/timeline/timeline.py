@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from operator import itemgetter
@@ -38,7 +38,13 @@ from lakeindex.model import Instant, InstantState
 from lakeindex.storage import Storage, in_parallel, list_names
 from lakeindex.storage.port import read_once
 from lakeindex.timeline import records
-from lakeindex.timeline.archived_timeline import ArchivedTimeline, load_archived_timeline
+from lakeindex.timeline.archived_timeline import (
+    ArchivedTimeline,
+    ArchiveFile,
+    archive_files,
+    ends_around,
+    load_archived_timeline,
+)
 from lakeindex.timeline.avro_instants import (
     OWN_SYNC_MARKER,
     RestorePlan,
@@ -390,6 +396,17 @@ class Timeline(ComparedInPart, dict=True):
         if self.storage is None:
             return ArchivedTimeline()
         return load_archived_timeline(self.storage, self.layout.archive_folder)
+
+    def archived_ends(self, point: str) -> Mapping[str, str]:
+        """When archived writes were completed, as of :func:`~lakeindex.timeline.archived_timeline.ends_around`."""
+        return ends_around(self._archive_files, point)
+
+    @read_once
+    def _archive_files(self) -> tuple[ArchiveFile, ...]:
+        """Those that count; none of an archive whose manifest is damaged."""
+        with suppress(TableCorruptError):
+            return () if self.storage is None else archive_files(self.storage, self.layout.archive_folder)
+        return ()
 
     @read_once
     def undone(self) -> Undone:

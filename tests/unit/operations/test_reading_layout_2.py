@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api.table import LakeTable
@@ -12,7 +16,9 @@ from lakeindex.commit.services.archive import archive_instants
 from lakeindex.errors import UsageError
 from lakeindex.operations.rows import file_reader
 from lakeindex.table.handle import Table
+from lakeindex.timeline import archived_timeline
 from tests.builders import Row, batch_of, make_table
+from tests.meanwhile import MemoryTable
 
 APART = {"hoodie.parquet.small.file.limit": "0"}
 DAYS = ("d0", "d1", "d2")
@@ -123,3 +129,43 @@ def test_a_write_that_was_completed_late_is_not_left_out_where_hudi_has_archived
         with pytest.raises(UsageError, match="were archived"):
             table.changes(until=point)
     assert table.changes(since=last).to_arrow().num_rows == 0
+
+
+def test_of_an_archive_of_before_the_point_footers_are_read() -> None:
+    """And nothing else; a file with what was completed after it is read as a whole."""
+    batches = [[Row(f"k{number}", "d", number, "v")] for number in range(8)]
+    world = MemoryTable.holding(*batches, hoodie__write__table__version="9")
+    times = [(one.time, str(one.completion_time)) for one in world.timeline().completed_writes]
+    world.table.archive(keep_commits=3, options={"hoodie.cleaner.commits.retained": "1"})
+    reads: list[str] = []
+    world.store.hook = lambda call: reads.append(call.name) if _is_of_archive(call.path) else None
+    looks: list[Callable[[str], Any]] = [
+        lambda since: world.table.changes(since=since),
+        lambda since: world.table.scan(since=since),
+    ]
+    for point, look in itertools.product(times[-2], looks):
+        for forget in (archived_timeline._read_log, archived_timeline._read_end):
+            forget.cache_clear()
+        reads.clear()
+        assert look(point).to_arrow()["id"].to_pylist() == ["k7"]
+        assert set(reads) == {"read_range"}
+    assert world.table.scan(since=times[1][0]).count() == 6
+    assert "read" in reads
+
+
+def _is_of_archive(path: str) -> bool:
+    return path.startswith(".hoodie/timeline/history/") and path.endswith(".parquet")
+
+
+def test_an_archive_whose_footers_say_nothing_is_read(tmp_path: Path) -> None:
+    table, (_, _, third) = three_commits(tmp_path)
+    opened = Table.at(table.uri)
+    going = opened.load_timeline().completed_writes[:2]
+    with maintaining(opened, "archiving") as (_, lock):
+        assert archive_instants(opened.storage, opened.load_timeline, lock, going)
+    table.upsert(batch_of([Row("k3", "d3", 1, "v")]), options=APART)
+    (file,) = (tmp_path / "t" / ".hoodie" / "timeline" / "history").glob("*.parquet")
+    pq.write_table(pq.read_table(file, partitioning=None), file, write_statistics=False)
+    assert keys_since(table, third[1]) == {"k1", "k3"}
+    with pytest.raises(UsageError, match="were archived"):
+        table.changes(since=third[1])

@@ -77,7 +77,7 @@ class LaterWrites(Frozen):
         """The writes after a point in time."""
         ends = {one.time: one.completion_time or one.time for one in timeline.completed_writes}
         if point and timeline.layout.has_completion_times:
-            ends = {**timeline.archived.ends, **ends}
+            ends = {**timeline.archived_ends(point), **ends}
         limit = ends.get(point, point)
         after = {time: not not_after(end, limit) for time, end in ends.items()}
         return LaterWrites(
@@ -238,7 +238,7 @@ def was_archived_late(timeline: Timeline, point: str) -> bool:
     if not timeline.layout.has_completion_times:
         return False
     there = timeline.completed_write_times
-    return any(not not_after(end, point) for time, end in timeline.archived.ends.items() if time not in there)
+    return any(not not_after(end, point) for time, end in timeline.archived_ends(point).items() if time not in there)
 
 
 def _is_archived(table: Table) -> bool:
