@@ -813,6 +813,19 @@ def messages() -> dict[str, re.Pattern[str]]:
 
 _AGAIN = re.compile(r"\bagain\b")
 
+
+@case(holds="a1 b1 c1 d2")
+def an_overwrite_that_would_empty_a_partition(folder: Path, version: str) -> Reached:
+    table = made(folder, version, "GLOBAL_BLOOM")
+    drop = {"hoodie.datasource.insert.dup.policy": "drop"}
+    taken, left = Row("a", "y", 2, "2"), Row("d", "z", 2, "2")
+    refused = in_turn(
+        lambda: table.insert_overwrite(batch_of([taken, left]), options=drop),
+        lambda: table.insert_overwrite(batch_of([left]), options=drop),
+    )
+    return Reached(table, refused)
+
+
 ELSEWHERE = {
     "catalogs.glue": (1, "tests/unit/catalogs/test_glue.py"),
     "catalogs.hive": (1, "tests/unit/catalogs"),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
-from lakeindex.errors import UsageError
+from lakeindex.errors import InputError, UsageError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.frozen import Frozen
 from lakeindex.model import BaseFile, Operation
@@ -47,6 +47,26 @@ class Replaced(Frozen):
                 culprit=file.path,
                 hint="use insert, which looks the keys up, or insert_overwrite, which replaces what is there",
             )
+
+    def check_filled(self, partitions: Collection[str]) -> None:
+        """Make sure that each partition with rows, which the batch takes the place of, gets one of it: all that the
+        batch has there may be left out, because their keys are stored in partitions that stay.
+
+        Args:
+            partitions: those that get rows.
+
+        Raises:
+            InputError: one would be empty.
+        """
+        for file in () if self.alone_in is None else self.files:
+            if file.partition_path not in partitions:
+                raise InputError(
+                    f"partition {file.partition_path!r} would be left without rows: the keys of all that the batch has "
+                    "for it are stored in partitions that stay",
+                    culprit=file.partition_path,
+                    hint="take these rows out of the batch, and the partition stays as it is; delete_partitions "
+                    "(`lakeindex delete-partitions`) says it if the partition is to be empty",
+                )
 
 
 def replaced_by(operation: Operation, snapshot: Snapshot, staged: Manifest, *, is_global: bool) -> Replaced:

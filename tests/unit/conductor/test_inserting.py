@@ -148,6 +148,29 @@ def test_a_key_in_a_partition_that_stays_is_in_the_way_of_an_overwrite(tmp_path:
     assert table.check().ok
 
 
+@pytest.mark.parametrize("index", ["GLOBAL_BLOOM", "RECORD_INDEX"])
+def test_a_partition_is_not_emptied_by_rows_that_are_left_out(tmp_path: Path, index: str) -> None:
+    """Nor by one that lost against a row of its key in another partition."""
+    table, oracle = made(tmp_path, index)
+    clash = [Row("k1", "x", 9, "9"), Row("n", "new", 9, "9")]
+    drop = {"hoodie.datasource.insert.dup.policy": "drop"}
+    for overwritten in (
+        lambda: table.insert_overwrite(batch_of(clash), options=drop),
+        lambda: table.insert_overwrite(batch_of(clash), options=drop, dry_run=True),
+        lambda: table.insert_overwrite(batch_of(clash), max_quarantined=1),
+    ):
+        with pytest.raises(InputError, match="partition 'x' would be left without rows") as caught:
+            overwritten()
+        assert "delete_partitions" in str(caught.value.hint)
+        assert content_of(table) == oracle.content()
+    twice = [Row("n", "x", 1, "loses"), Row("n", "new", 2, "wins"), Row("k2", "z", 5, "over")]
+    done = table.insert_overwrite(batch_of(twice))
+    assert (done.inserts, done.combined, done.rows_replaced) == (2, 1, 4)
+    overwrite(oracle, twice[1:])
+    assert content_of(table) == oracle.content()
+    assert table.check().ok
+
+
 @pytest.mark.parametrize(
     "index",
     some_indexes(["BLOOM", "SIMPLE", "BUCKET", "RECORD_INDEX", "RECORD_LEVEL_INDEX", "INMEMORY"]),

@@ -513,6 +513,7 @@ def plan_merge(
 
     Raises:
         UsageError: rows are stored where a bulk insert looks no key up.
+        InputError: a partition would be overwritten by no row.
         QuarantineExceededError: rows that are to be inserted are stored (KeysStoredError), or lack a column that must
             not be null.
         PendingInstantError: a file group that has to change is being clustered by another writer.
@@ -529,6 +530,7 @@ def plan_merge(
     tags = tag_batch(spec, facts, chunks, verified, found, runner, folder=attempt)
     check_all_found(spec, tags)
     tags.incomplete.check(spec, looked_up.staged)
+    replaced.check_filled({one.partition for one in tags.new_rows})
     files = read_files(folder, looked_up.lookup.parts("files")[0])
     tags.copies.check(files)
     cut: Cut | None = None
