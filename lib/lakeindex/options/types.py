@@ -252,6 +252,12 @@ class WriteConfig(Config):
     index_max_deltas: int = 10
     notes: tuple[str, ...] = ()
 
+    @property
+    def encoding(self) -> tuple[object, ...]:
+        """What the bytes of a base file depend on, beside its rows."""
+        filters = (self.filter_type, self.filter_sizing, self.filter_entries, self.filter_fpp, self.filter_max_entries)
+        return (self.codec, self.row_group_rows, *filters)
+
 
 class CreateConfig(Config):
     """Everything the making of a table may be told, typed. ``None`` means: worked out from the other choices."""

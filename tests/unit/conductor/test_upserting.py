@@ -156,7 +156,7 @@ def test_a_row_that_is_kept_in_its_partition_gets_the_incoming_partition_column(
     assert [(r["_hoodie_partition_path"], r["day"], r["v"]) for r in rows_of(table)] == [("x", "y", "2")]
 
 
-@pytest.mark.parametrize("what", ["nothing", "options", "nulls", "rows"])
+@pytest.mark.parametrize("what", ["nothing", "options", "nulls", "rows", "codec", "row groups", "filter"])
 def test_a_killed_run_is_gone_on_with_under_its_names_only_if_the_same_is_written(tmp_path: Path, what: str) -> None:
     """Whoever was taken for dead, and is not, writes under the names of its plan what it was told; that must be what is
     there.
@@ -176,12 +176,17 @@ def test_a_killed_run_is_gone_on_with_under_its_names_only_if_the_same_is_writte
         patch.setattr(WriteSession, "publish", kill)
         with pytest.raises(KeyboardInterrupt):
             table.upsert(given, run_id="r", partial=True)
-    options = {"lakeindex.csv.null": "NA,"} if what in ("options", "nulls") else {}
+    encoded = {
+        "codec": {"hoodie.parquet.compression.codec": "gzip"},
+        "row groups": {"lakeindex.parquet.row.group.rows": "1"},
+        "filter": {"hoodie.index.bloom.fpp": "0.5"},
+    }
+    options = {"lakeindex.csv.null": "NA,"} if what in ("options", "nulls") else encoded.get(what, {})
     if what == "rows":
         csv.write_text("id,day,ts,v\na,x,2,other\n")
     done = table.upsert(given, run_id="r", partial=True, nulls="keep" if what == "nulls" else None, options=options)
     assert ([done.instant] == killed) is (what == "nothing")
-    expected = {"nothing": "NA", "options": None, "nulls": "1", "rows": "other"}[what]
+    expected = {"options": None, "nulls": "1", "rows": "other"}.get(what, "NA")
     assert {r["id"]: r["v"] for r in rows_of(table)} == {"a": expected, "b": "1"}
     assert table.check().ok
 

@@ -329,11 +329,11 @@ class MergeAttempt:
         replacing = (str(self._spec.operation), tuple(f.path for f in gone.files)) if gone.is_replacing else ()
         function = self._spec.merge_function
         merging = () if function is None else (function.name, self._attempt)  # it may be another one by now
-        # The plan numbers rows of the batch: with other options, or other input, they may be others.
+        # The plan numbers rows of the batch: with other options, or other input, they may be others, or other bytes.
         digest = digest_of_text(
             self._looked_up.staged.basis,
             plan.digest, *merging, *((n, part) for n, part in enumerate(parts) if part < ALL_IN_MEMORY), *replacing,
-            *conditions_of(self._spec, self._facts).texts,
+            *conditions_of(self._spec, self._facts).texts, *self._spec.config.encoding,
         )  # fmt: skip
         named = []
         for number, planned in enumerate(plan.slices):
