@@ -42,6 +42,7 @@ class ImportMark(Frozen):
         version: of a Delta or Iceberg table, which one is imported.
         rows: rows of the source.
         bytes: size of its files.
+        read_as: how its files are read, in words; empty if nothing says it.
         is_complete: all commits were there, and the files were still what they had been.
     """
 
@@ -51,6 +52,7 @@ class ImportMark(Frozen):
     bytes: int
     commits: tuple[PlannedCommit, ...]
     is_complete: bool = False
+    read_as: str = ""
 
     @property
     def files(self) -> dict[str, str]:

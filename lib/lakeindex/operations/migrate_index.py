@@ -136,10 +136,10 @@ def migrate_index(
     elif target != before:
         switch = _Switch(table, before, target, pairs, force)
 
-        def work(snapshot: Snapshot) -> _Done:
+        def work(snapshot: Snapshot) -> tuple[IndexSpec, _Done]:
             return _switch(switch, snapshot, runner, checkpoints, dry_run=dry_run, notes=notes)
 
-        done = retry_on_conflict(table, plain, work)
+        before, done = retry_on_conflict(table, plain, work)
     if done.instant is not None:
         notes += sync_after(uri, plain)
     return IndexMigrated(
@@ -163,11 +163,17 @@ def _plain(pairs: Mapping[str, str]) -> WriteConfig:
 
 def _switch(
     switch: _Switch, snapshot: Snapshot, runner: Runner, checkpoints: str, *, dry_run: bool, notes: list[str]
-) -> _Done:
-    """Prove, build, put into force: all against one snapshot. Files stay as they are, and with them every row."""
+) -> tuple[IndexSpec, _Done]:
+    """Prove, build, put into force: all against one snapshot. Files stay as they are, and with them every row.
+
+    Returns:
+        The index that the table had on the snapshot, and what was done.
+    """
     table, target = switch.table, switch.target
     check_no_buckets(target)
     before = table.index(snapshot.timeline) or switch.before  # another run may have changed it since
+    if before == target:
+        return before, _Done()
     if before.is_global is not target.is_global:
         snapshot.check_whole(None)  # what is there proves nothing of a slice that is lost
     checked = _check_unique(table, snapshot) if target.is_global and not before.is_global else 0
@@ -178,13 +184,13 @@ def _switch(
     if index is not None and is_there:
         metadata_store(table, snapshot.timeline, index).check_form(hint=_DROP)
     if dry_run:
-        return _Done(keys_checked=checked)
+        return before, _Done(keys_checked=checked)
     rows = 0
     if index is not None and not is_there:
         with opened_index(table, snapshot, target, runner, checkpoints, switch.pairs) as opened:
             rows = opened.session.build(snapshot).rows
     instant = switch_index(table, snapshot, target, _plain(switch.pairs), force=switch.force, notes=notes)
-    return _Done(instant=instant, rows_built=rows, keys_checked=checked)
+    return before, _Done(instant=instant, rows_built=rows, keys_checked=checked)
 
 
 def _check_unique(table: Table, snapshot: Snapshot) -> int:

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import duckdb
 import pyarrow as pa
@@ -215,6 +216,22 @@ def test_an_import_of_delta_goes_on_with_the_version_that_it_began_with(tmp_path
     done = lakeindex.import_table(source, tmp_path / "t", key="id", max_bytes=1)
     assert (done.source_version, done.commits_before) == ("0", 1)
     assert stored(tmp_path / "t") == rows_of(rows)
+
+
+def test_delta_whose_log_names_files_elsewhere(tmp_path: Path) -> None:
+    """As after a shallow clone; Spark writes one slash behind the scheme."""
+    rows = pa.table({"id": [1, 2]})
+    for number, spelt in enumerate(("file:{}", "file://{}", "{}")):
+        source, other = Path(delta(tmp_path / f"src{number}", rows)), tmp_path / f"else whére {number}"
+        other.mkdir()
+        log = source / "_delta_log" / "00000000000000000000.json"
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        for add in [line["add"] for line in lines if "add" in line]:
+            moved = (source / add["path"]).rename(other / add["path"])
+            add["path"] = spelt.format(quote(str(moved)))
+        log.write_text("\n".join(map(json.dumps, lines)))
+        lakeindex.import_table(str(source), tmp_path / f"t{number}", key="id")
+        assert stored(tmp_path / f"t{number}") == rows_of(rows), spelt
 
 
 def test_delta_whose_files_do_not_say_all_is_refused_by_name(tmp_path: Path) -> None:
@@ -703,6 +720,36 @@ def test_fields_of_json_behind_the_first_rows_are_told_before_a_table_is_made(tm
     assert lakeindex.import_table(tmp_path / "src", tmp_path / "t", key="id", like=like).inserted == 601
     found = stored(tmp_path / "t")[600]
     assert (found["s"] if inner else found)["late"] == 5
+
+
+def test_a_column_of_json_that_is_null_at_first_is_told_with_a_cure(tmp_path: Path) -> None:
+    """It said that it is null in every row of the file."""
+    lines = [{"id": number, "a": "x" * 2000, "n": None} for number in range(600)] + [{"id": 600, "a": "x", "n": 5}]
+    (tmp_path / "a.json").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    with pytest.raises(SchemaMismatchError, match=r"'n' has no type: .*of the first MiB") as no:
+        lakeindex.import_table(tmp_path / "a.json", tmp_path / "t", key="id")
+    assert "--like" in str(no.value.hint)
+    like = "id BIGINT, a STRING, n BIGINT"
+    assert lakeindex.import_table(tmp_path / "a.json", tmp_path / "t", key="id", like=like).inserted == 601
+    assert stored(tmp_path / "t")[600]["n"] == 5
+
+
+def test_an_import_goes_on_with_the_csv_options_that_it_began_with(tmp_path: Path) -> None:
+    """Files of one commit would have nulls where those of the other have texts."""
+    (tmp_path / "src").mkdir()
+    for name in "ab":
+        (tmp_path / "src" / f"{name}.csv").write_text(f"id,v\n{name},NA\n{name}2,b\n")
+    nulls = {"lakeindex.csv.null": "NA,"}
+    with ended_after(1), pytest.raises(KilledError):
+        lakeindex.import_table(tmp_path / "src", tmp_path / "t", key="id", max_bytes=1, options=nulls)
+    for dry_run in (True, False):
+        with pytest.raises(OptionError, match=r"nulls \('',\), .*began with .*nulls \('NA', ''\)") as no:
+            lakeindex.import_table(tmp_path / "src", tmp_path / "t", key="id", max_bytes=1, dry_run=dry_run)
+        assert "options that it began with" in str(no.value.hint)
+    done = lakeindex.import_table(tmp_path / "src", tmp_path / "t", key="id", max_bytes=1, options=nulls)
+    assert (done.commits_before, done.inserted) == (1, 4)
+    assert [row["v"] for row in stored(tmp_path / "t")] == [None, "b", None, "b"]
+    assert lakeindex.import_table(tmp_path / "src", tmp_path / "t", key="id").commits_before == 2, "it is complete"
 
 
 def test_a_value_that_no_wider_type_has_can_be_mended_and_imported(tmp_path: Path) -> None:

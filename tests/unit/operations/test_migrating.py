@@ -242,6 +242,22 @@ def test_keys_are_proven_unique_beside_a_run_that_takes_the_global_index_away(tm
     assert world.table.inspect().index_type == "BLOOM"
 
 
+@pytest.mark.parametrize("steps", [("SIMPLE",), ("SIMPLE", "GLOBAL_SIMPLE")])
+def test_what_is_told_is_of_the_try_that_counts(tmp_path: Path, steps: tuple[str, ...]) -> None:
+    """Another run may have migrated the table meanwhile: also to the same index, and then nothing is to be done."""
+    world = MemoryTable.holding([Row("a", "x", 1, "1")], index="GLOBAL_BLOOM")
+
+    def others() -> None:
+        for step in steps:
+            open_table(world.table.uri).index_migrate(step, options=OVERTAKES)
+
+    happened = world.once(lambda call: call.name == "create" and "lock" in call.path, others)
+    done = world.table.index_migrate("GLOBAL_SIMPLE", checkpoints=str(tmp_path))
+    assert happened
+    assert (done.before, done.noop, done.instant is None) == (steps[-1], len(steps) == 2, len(steps) == 2)
+    assert len(world.timeline().completed_writes) == 3
+
+
 def test_a_run_under_way_does_not_commit_under_the_old_index(tmp_path: Path):
     """The guard of every commit: the index it was planned by is still in force."""
     table, _ = made(tmp_path / "t", "BLOOM")

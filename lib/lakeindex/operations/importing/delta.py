@@ -87,7 +87,7 @@ def _files(
 ) -> tuple[InputFile, ...]:
     def found(action: dict[str, Any]) -> InputFile:
         path = action["path"]
-        if "://" in path:  # an URL of the log is encoded
+        if "://" in path or path.startswith("file:/"):  # an URL of the log is encoded
             where = absolute(path if path.startswith("file:") else unquote(path))
         else:
             where = posixpath.join(place, unquote(path))

@@ -274,6 +274,7 @@ class _Import(Frozen):
         return self._carried_out(source, mark, found, planned)
 
     def _go_on(self, mark: ImportMark, source: Source) -> ImportSummary:
+        _check_read_alike(mark, self.asked.write)
         arguments = self._arguments(source)
         if not self.asked.dry_run:
             self._make(source, arguments, mark)
@@ -489,7 +490,9 @@ def _plan(source: Source, found: KeysFound, asked: ImportRequest, *, is_global: 
         files = {file.place: mark_of(file) for file, _ in group}
         said = digest_of_text(operation, *((f.place, mark_of(f), f.constants) for f, _ in group))
         commits.append(PlannedCommit(f"import-{said[:24]}-{number + 1}-of-{len(groups)}", operation, files))
-    return ImportMark(source.uri, source.version, found.rows, source.bytes, tuple(commits))
+    return ImportMark(
+        source.uri, source.version, found.rows, source.bytes, tuple(commits), read_as=_read_as(asked.write)
+    )
 
 
 def _batch_of(source: Source, commit: PlannedCommit, files: Sequence[InputFile]) -> ImportBatch:
@@ -499,6 +502,23 @@ def _batch_of(source: Source, commit: PlannedCommit, files: Sequence[InputFile])
     paths = tuple(file.place for file in files)
     constants = {file.place: file.constants for file in files if file.constants}
     return ImportBatch(commit.batch_id, operation, paths, constants)
+
+
+def _read_as(write: WriteConfig) -> str:
+    csv = write.csv
+    said = f"CSV with delimiter {csv.delimiter!r}, quote {csv.quote!r}, nulls {csv.nulls!r}"
+    return f"format {write.input_format}, {said}, {'with' if csv.header else 'without'} a header"
+
+
+def _check_read_alike(mark: ImportMark, write: WriteConfig) -> None:
+    """All commits of an import read their files alike. Raises: OptionError: those that are left would not."""
+    now = _read_as(write)
+    if not mark.is_complete and mark.read_as not in ("", now):
+        raise OptionError(
+            f"the import reads files as {now}, and began with them as {mark.read_as}",
+            culprit=now,
+            hint="give the options that it began with; or delete the table's folder, and begin anew",
+        )
 
 
 def _check_same(uri: str, mark: ImportMark, source: Source) -> None:

@@ -170,7 +170,7 @@ def _joined(where: Mapping[pa.Schema, str]) -> pa.Schema:
     nothing = [field.name for schema in where for field in schema if field.name not in known]
     if nothing:
         raise SchemaMismatchError(
-            f"column {nothing[0]!r} has no type: it is null in every row of every file",
+            f"column {nothing[0]!r} has no type: it is null in every row of every file (CSV, JSON: of the first MiB)",
             culprit=nothing[0],
             hint=CURE,
         )

@@ -395,7 +395,7 @@ def _stored_type(field: pa.Field, name: str | None = None) -> pa.DataType:
     """The type that a new column has in a table. Raises: SchemaMismatchError: there is none, or no such name."""
     if pa.types.is_null(field.type):
         raise SchemaMismatchError(
-            f"the new column {name or field.name!r} has no type: it is null in every row",
+            f"the new column {name or field.name!r} has no type: it is null in every row (CSV, JSON: of the first MiB)",
             culprit=name or field.name,
             hint="cast it to the type that it shall have, or leave it out",
         )
