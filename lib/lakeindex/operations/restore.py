@@ -7,8 +7,8 @@ from typing import ClassVar, Final
 from msgspec.structs import replace
 
 from lakeindex.commit.recovery import maintaining
-from lakeindex.commit.services.clean import finish_cleans
-from lakeindex.commit.services.restore import Going, by_end, later_writes, plan_restore, restore_table
+from lakeindex.commit.services.clean import by_end, finish_cleans
+from lakeindex.commit.services.restore import Going, later_writes, plan_restore, restore_table
 from lakeindex.commit.services.savepoints import KeptCommit, create_savepoint, delete_savepoint, list_savepoints
 from lakeindex.commit.written_slices import read_commits, rows_of_files
 from lakeindex.errors import PendingInstantError, UsageError

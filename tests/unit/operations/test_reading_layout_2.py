@@ -24,11 +24,13 @@ APART = {"hoodie.parquet.small.file.limit": "0"}
 DAYS = ("d0", "d1", "d2")
 
 
-def three_commits(folder: Path, days: tuple[str, str, str] = DAYS) -> tuple[LakeTable, list[tuple[str, str]]]:
+def three_commits(
+    folder: Path, days: tuple[str, str, str] = DAYS, keys: tuple[str, str, str] = ("k0", "k1", "k2")
+) -> tuple[LakeTable, list[tuple[str, str]]]:
     """A table, and the instant and completion time of each commit; the second completed after the third."""
     table = make_table(folder / "t", hoodie__write__table__version="9")
     for number in range(3):
-        table.upsert(batch_of([Row(f"k{number}", days[number], 1, "v")]), batch_id=f"b{number}", options=APART)
+        table.upsert(batch_of([Row(keys[number], days[number], 1, "v")]), batch_id=f"b{number}", options=APART)
     timeline = folder / "t" / ".hoodie" / "timeline"
     names = sorted(path.name for path in timeline.glob("*_*.commit"))
     (t1, c1), (t2, c2), (t3, c3) = (tuple(name.removesuffix(".commit").split("_")) for name in names)
@@ -169,3 +171,14 @@ def test_an_archive_whose_footers_say_nothing_is_read(tmp_path: Path) -> None:
     assert keys_since(table, third[1]) == {"k1", "k3"}
     with pytest.raises(UsageError, match="were archived"):
         table.changes(since=third[1])
+
+
+def test_a_clean_keeps_what_the_writes_superseded_that_were_completed_last(tmp_path: Path) -> None:
+    """Readers had it until then, though the write began before all that are retained."""
+    table, (_, second, third) = three_commits(tmp_path, ("d0", "d0", "d1"), ("k0", "k0", "k2"))
+    done = table.clean(1)
+    assert (done.earliest_retained, len(done.files)) == (second[0], 0)
+    assert table.changes(since=third[0]).to_arrow()["id"].to_pylist() == ["k0", "k0"]
+    table.upsert(batch_of([Row("k3", "d3", 1, "v")]), options=APART)
+    assert len(table.clean(1).files) == 1
+    assert table.check().ok

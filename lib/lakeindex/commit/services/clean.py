@@ -160,11 +160,17 @@ def superseded_in(snapshot: Snapshot, partition: str) -> list[Superseded]:
     return _superseded_in(partition, snapshot.files_of(partition), snapshot.replaced)
 
 
+def by_end(one: Instant) -> tuple[str, str]:
+    """The order in which writes were completed; where nobody says when, that in which they began."""
+    return comparable(one.completion_time or one.time), one.time
+
+
 def _earliest_to_retain(timeline: Timeline, keep_commits: int) -> Instant | None:
     writes = timeline.completed_writes
     if len(writes) <= keep_commits:
         return None
-    wanted = writes[-keep_commits]
+    last = sorted(writes, key=by_end)[-keep_commits:]  # what one of these superseded, readers had until lately
+    wanted = min((writes[-keep_commits], *last), key=lambda one: comparable(one.time))
     oldest_pending = min(
         (one.time for one in timeline.pending if one.action != names.CLEAN), key=comparable, default=None
     )

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from lakeindex.commit.recovery import recover
 from lakeindex.commit.restoring import Restored, carry_out
 from lakeindex.commit.services.archive import archived_lately
-from lakeindex.commit.services.clean import finish_cleans, saved_names
+from lakeindex.commit.services.clean import by_end, finish_cleans, saved_names
 from lakeindex.errors import (
     FencedError,
     LakeIndexError,
@@ -194,11 +194,6 @@ def _groups_of(commit: CommitMetadata) -> set[Group]:
     """The file groups that a commit wrote slices of."""
     files = (parse_base_path(stat.path or "") for stat in commit.stats())
     return {(one.partition_path, one.file_id) for one in files if one is not None}
-
-
-def by_end(one: Instant) -> tuple[str, str]:
-    """The order in which writes were completed; where nobody says when, that in which they began."""
-    return comparable(one.completion_time or one.time), one.time
 
 
 def _check_kept(table: Table, timeline: Timeline, target: Instant, writes: tuple[Instant, ...], *, force: bool) -> None:

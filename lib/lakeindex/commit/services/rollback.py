@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from lakeindex.commit.recovery import is_alive, is_clustering, is_dead_foreign, recover, roll_back_unclaimed, take_back
 from lakeindex.commit.run_records import Claim, load_claims
 from lakeindex.commit.services.archive import archived_lately
-from lakeindex.commit.services.clean import finish_cleans
-from lakeindex.commit.services.restore import by_end, missing_files, state_before
+from lakeindex.commit.services.clean import by_end, finish_cleans
+from lakeindex.commit.services.restore import missing_files, state_before
 from lakeindex.commit.undo import RolledBack, roll_back
 from lakeindex.errors import (
     FencedError,

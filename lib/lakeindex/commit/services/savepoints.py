@@ -9,8 +9,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from lakeindex.commit.recovery import maintaining
-from lakeindex.commit.services.clean import finish_cleans
-from lakeindex.commit.services.restore import by_end, later_writes, missing_files, state_before
+from lakeindex.commit.services.clean import by_end, finish_cleans
+from lakeindex.commit.services.restore import later_writes, missing_files, state_before
 from lakeindex.commit.undo import complete_service, settle_service
 from lakeindex.errors import TableUnsupportedError, UsageError
 from lakeindex.files.file_system_view import Snapshot
