@@ -148,6 +148,29 @@ def test_what_was_replaced_lives_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["6", "9"])
+def test_a_damaged_commit_is_in_the_way_of_a_rollback_only_where_it_may_say_what_is_missing(version: str) -> None:
+    """Of file groups that were replaced the newest slice has to be there: what was written before that does not matter."""
+    world = MemoryTable.holding(
+        [Row("a", "x", 1, "1")], [Row("b", "y", 2, "2")], [Row("a", "x", 3, "3")], hoodie__write__table__version=version
+    )
+    timeline = world.timeline()
+    path = timeline.path(timeline.completed_writes[1])
+    whole, before = world.store.read(path), told(world.table)
+    for partition, is_refused in (("x", False), ("y", True)):
+        done = world.table.insert_overwrite(batch_of([Row("c", partition, 4, "4")])).instant
+        now = told(world.table)
+        world.store.write(path, b"no commit")
+        if is_refused:
+            with pytest.raises(TableCorruptError, match="damaged") as caught:
+                world.table.rollback(str(done))
+            assert caught.value.culprit == path
+        else:
+            world.table.rollback(str(done))
+        world.store.write(path, whole)
+        assert told(world.table) == (now if is_refused else before)
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
 def test_what_was_replaced_does_not_live_again_as_it_was_at_a_savepoint_before(version: str) -> None:
     """A clean takes the last slice of a file group that was replaced, and leaves the older one that a savepoint names:
     without the replacecommit that one would be live."""

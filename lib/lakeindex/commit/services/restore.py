@@ -7,7 +7,7 @@ there, or is not for us to take away: see :func:`plan_restore`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from msgspec.structs import replace
 
@@ -163,7 +163,7 @@ def missing_files(
             wanted.setdefault(group, None)  # it was live before: the newest slice that a commit names
     again = frozenset(group for group, previous in wanted.items() if previous is None)
     for one in (one for one in timeline.completed_writes if (whole or again) and one not in writes):
-        commit = timeline.commit_metadata(table.storage, one)
+        commit = _before(table, timeline, one, None if whole else (then, again))
         written = _groups_of(commit)
         wanted |= dict.fromkeys(written if whole else written & again, one.time)
         for group in commit.replaced() if whole else ():
@@ -174,6 +174,28 @@ def missing_files(
         found = {file.instant_time for file in then.base_files(partition) if file.file_id == file_id}
         if not found or (previous is not None and previous not in found):
             yield f"{partition}/{file_id}" if partition else file_id
+
+
+def _before(
+    table: Table, timeline: Timeline, write: Instant, about: tuple[Snapshot, Collection[Group]] | None
+) -> CommitMetadata:
+    """What an earlier write did; nothing if that cannot be read, and nobody needs to know.
+
+    Args:
+        about: a state, and the file groups of which it is asked; None: all.
+    """
+    try:
+        return timeline.commit_metadata(table.storage, write)
+    except TableCorruptError:
+        if about is None or not _have_later_slices(*about, write.time):
+            raise
+        return CommitMetadata()
+
+
+def _have_later_slices(then: Snapshot, groups: Collection[Group], time: str) -> bool:
+    """Whether all file groups have a slice that is newer than a write: whatever that did to them, this was after it."""
+    live = {(f.partition_path, f.file_id): f for part in {path for path, _ in groups} for f in then.base_files(part)}
+    return all(group in live and comparable(live[group].instant_time) > comparable(time) for group in groups)
 
 
 def _done_by(table: Table, timeline: Timeline, write: Instant) -> CommitMetadata:
