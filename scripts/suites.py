@@ -79,8 +79,8 @@ class Outcome:
 
 
 FIRST: Final = (Suite("setup", 600), Suite("archive", 300))
-#: Lanes run at once: the first computes on both cores, the second mostly waits for servers and JVMs that it starts. A lane
-#: that is through takes from the end of the other.
+#: Lanes run at once: the first computes on both cores, the second mostly waits for servers and JVMs that it starts. A
+#: lane that is through takes from the end of the other.
 LANES: Final = (
     (
         Suite("lint", 300),
