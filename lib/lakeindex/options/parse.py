@@ -5,7 +5,6 @@ Options of Hudi that are not ours either change nothing here, which is noted, or
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
@@ -295,6 +294,8 @@ def _unknown(key: str, options: Mapping[str, Option]) -> OptionError:
     elif key in BY_KEY:
         hint = "it belongs to a write (`lakeindex upsert -o ...`), not to the table"
     else:
+        import difflib
+
         near = difflib.get_close_matches(key, list(options), n=3, cutoff=0.5)
         hint = f"did you mean {', '.join(near)}?" if near else f"valid options: {', '.join(sorted(options))}"
     return OptionError(f"unknown option {key!r}", culprit=key, hint=hint)

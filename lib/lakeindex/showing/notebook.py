@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from html import escape
 from importlib import import_module
 from typing import Any, ClassVar, Final, Protocol
 
@@ -42,7 +41,7 @@ class Page:
         """See :class:`Screen`; what else there is to say is for terminals."""
         for one in what:
             text = one if isinstance(one, Grid) or markup is False else unmarked(str(one))
-            self.html += _grid_html(text) if isinstance(text, Grid) else f"<p>{escape(printable(str(text)))}</p>"
+            self.html += _grid_html(text) if isinstance(text, Grid) else f"<p>{_escaped(str(text))}</p>"
 
 
 class Shown:
@@ -103,4 +102,10 @@ def _grid_html(grid: Grid) -> str:
 
 
 def _cell(text: str) -> str:
-    return escape(printable(unmarked(text)))
+    return _escaped(unmarked(text))
+
+
+def _escaped(text: str) -> str:
+    import html
+
+    return html.escape(printable(text))

@@ -122,6 +122,39 @@ def test_help_and_version_load_no_data_library():
     assert "--max-quarantined" in done.stdout
 
 
+AS_THE_SHELL = """
+import atexit, sys, threading
+
+class Told:
+    def __del__(self):
+        print("taken apart")
+
+told = Told()
+atexit.register(print, "the end")
+if sys.argv[1] == "beside a thread":
+    threading.Timer(0.2, print, ["the thread"]).start()
+sys.argv = ["lakeindex", *sys.argv[2:]]
+from lakeindex.cli import run
+run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "words", "code", "said"),
+    [
+        ("alone", ["--version"], 0, ["the end"]),
+        ("alone", ["frobnicate"], 2, ["the end"]),
+        ("beside a thread", ["--version"], 0, ["the thread", "the end", "taken apart"]),
+    ],
+)
+def test_the_command_does_what_is_left_to_do_and_ends(how: str, words: list[str], code: int, said: list[str]):
+    command = [sys.executable, "-c", AS_THE_SHELL, how, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert [line for line in done.stdout.splitlines() if not line.startswith("lakeindex,")] == said
+    assert ("version" in done.stdout, "frobnicate" in done.stderr) == (code == 0, code == 2)
+
+
 def test_version():
     assert "0." in lakeindex("--version").stdout
 

@@ -68,3 +68,17 @@ def test_garbage_is_not_looked_for_among_modules() -> None:
     new, before = [[number] for number in range(100)], gc.get_freeze_count()
     fast_start.loaded()
     assert gc.get_freeze_count() >= before + len(new)
+
+
+def test_what_is_not_installed_is_looked_for_once() -> None:
+    program = (
+        "import importlib.util, sys\n"
+        "if sys.argv[1] == 'gone': importlib.util.find_spec = lambda name: None\n"
+        "import lakeindex.tasks.fast_start\n"
+        "print('dateutil' in sys.modules and sys.modules['dateutil'] is None)"
+    )
+    said = [
+        subprocess.run([sys.executable, "-c", program, how], capture_output=True, text=True, check=True).stdout.strip()
+        for how in ("gone", "there")
+    ]
+    assert said == ["True", "False"]
