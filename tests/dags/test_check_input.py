@@ -176,3 +176,16 @@ def test_errors_of_the_machine_are_told_in_our_words_and_what_cannot_be_told_hid
     assert "the report tab will not say why this failed: ConnectionError: no API server" in capsys.readouterr().out
     with pytest.raises(AirflowFailException, match="/lake/x: Permission denied"), reporting_failures({"ti": Deaf()}):
         raise OSError(errno.EACCES, "Permission denied", "/lake/x")
+
+
+def test_a_failure_for_good_is_told_as_one() -> None:
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+    from lakeindex.airflow.operator import reporting_failures
+
+    for kind, passes in ((AirflowFailException, False), (AirflowException, True)):
+        told: list[dict[str, Any]] = []
+        ti = type("TI", (), {"xcom_push": lambda _, key, value, told=told: told.append(value)})()
+        with pytest.raises(kind, match="the job"), reporting_failures({"ti": ti}):
+            raise kind("the job has ended")
+        assert [one["transient"] for one in told] == [passes]

@@ -133,6 +133,7 @@ def test_a_run_that_commits_nothing_tells_the_asset_nothing(execute: Callable[..
         ({"operation": "MERGE"}, "operation cannot be 'MERGE' (give UPSERT or INSERT or BULK_INSERT or "),
         ({"max_quarantined": "-1"}, "max_quarantined cannot be '-1'"),
         ({"force": "maybe"}, "force cannot be 'maybe'"),
+        ({"execution": "staged"}, "execution cannot be 'staged' (give single or local"),
         ({"options": {"hoodie.magic": 1}}, "unknown option 'hoodie.magic'"),
     ],
 )
@@ -226,3 +227,19 @@ def test_what_a_template_renders_to_is_a_truth() -> None:
     ):
         task = LakeIndexUpsertOperator(task_id="t", table="/lake/t", inputs="x", force=force)
         assert task.plan().force is meant, force
+
+
+def test_what_the_library_takes_is_said_as_python_and_airflow_say_it() -> None:
+    """An outlet that stands alone, and flags that are no texts."""
+    from airflow.sdk import Asset, AssetAlias
+
+    from lakeindex.airflow.assets import TABLES_ALIAS
+    from lakeindex.airflow.upsert_operator import LakeIndexUpsertOperator
+
+    alias, mine = AssetAlias(TABLES_ALIAS), Asset(name="mine", uri="file:///lake/t")
+    for given, all_of_them in (({}, [alias]), ({"outlets": mine}, [mine, alias]), ({"outlets": [alias]}, [alias])):
+        task = LakeIndexUpsertOperator(task_id="t", table="/lake/t", inputs="x", **given)
+        assert task.outlets == all_of_them, given
+    options = {"lakeindex.footer.cache": False, "lakeindex.lock.wait": 0}
+    task = LakeIndexUpsertOperator(task_id="t", table="/lake/t", inputs="x", options=options)
+    assert task.plan().options == (("lakeindex.footer.cache", "false"), ("lakeindex.lock.wait", "0"))

@@ -355,3 +355,10 @@ def test_what_goes_wrong_beside_a_job_is_told_in_the_tab(
     with pytest.raises(StorageError, match="symbolic links"):
         lake.daily.task_dict["merge_write"].execute(context)
     assert pushed.pop()["lakeindex_error"]["error"] == "StorageError"
+
+
+def test_an_index_of_a_later_release_skips_no_stage(stage_task: Callable[[str], Any], jobs: Jobs) -> None:
+    """What the job says of it is told, and nothing else."""
+    jobs.index_type = "OF_A_LATER_RELEASE"
+    for stage in ("stage_input", "index_lookup", "bloom_check"):
+        assert stage_task(stage)["pairs_in"] == 90

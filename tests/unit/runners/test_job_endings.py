@@ -1,6 +1,7 @@
 """How tasks and jobs end, and who hears of it."""
 
 import json
+import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -144,3 +145,41 @@ def test_a_late_job_that_fails_leaves_a_finished_run_finished(tmp_path: Path):
     assert [one.run_id for one in known] == ["r"]
     assert roster_of(open_storage(str(root)), table.uri) == known
     assert run_outcome(str(root), "r").startswith("committed ")
+
+
+def test_tasks_behind_a_failure_are_not_begun():
+    begun: list[int] = []
+
+    def work(number: int) -> None:
+        begun.append(number)
+        if not number:
+            raise StorageError("the first cannot read")
+        time.sleep(0.01)
+
+    with pytest.raises(StorageError, match="the first"):
+        LocalRunner(2).map(work, range(300), "read")
+    assert len(begun) < 300
+
+
+@pytest.mark.parametrize("stages", [(None,), tuple(Stage)], ids=["one job", "five jobs"])
+def test_jobs_delete_the_folders_of_older_runs(tmp_path: Path, stages: tuple[Stage | None, ...]):
+    table, root = make_table(tmp_path / "t"), tmp_path / "runs"
+    pq.write_table(batch_of([Row("k", "d", 1, "v")]), tmp_path / "in.parquet")
+    keep, inputs = (("lakeindex.checkpoint.keep.runs", "1"),), (str(tmp_path / "in.parquet"),)
+    for run in ("first", "second"):
+        spec = replace(job_of(table.uri, root, run), batch_id=run, inputs=inputs, options=keep)
+        assert [run_stage_job(stage, spec, local=True) for stage in stages] == [0] * len(stages)
+    assert {path.name for path in root.iterdir()} == {"_runs", "second"}
+
+
+def test_an_error_that_is_none_of_ours_is_told_by_file_and_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(jobs, "run_batch", lambda *_: 1 // 0)
+    table = make_table(tmp_path / "t")
+    assert run_stage_job(None, job_of(table.uri, tmp_path / "runs"), local=True) == 1
+    left = json.loads((tmp_path / "runs" / "r" / "upsert.error.json").read_text())
+    assert (left["error"], left["exit_code"], left["transient"]) == ("ZeroDivisionError", 1, True)
+    said = capsys.readouterr()
+    assert json.loads(said.out.splitlines()[-1]) == left
+    assert "1 // 0" in said.err

@@ -365,3 +365,29 @@ def test_an_interrupt_ends_the_helper_that_works(one_helper: Helpers, monkeypatc
         one_helper.run(doubled, 1)
     assert helper._process.returncode is not None
     assert one_helper.run(pid_of, 0) == os.getpid()
+
+
+FORKING = SCRIPT.replace(
+    'print("ready", flush=True)',
+    "child = os.fork()\nif not child:\n    time.sleep(600)\nprint(child, flush=True)",
+)
+
+
+def test_a_helper_ends_with_its_process_though_a_forked_one_holds_its_pipe(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(FORKING)
+    command = [sys.executable, str(tmp_path / "script.py"), "idle", "killed"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "script\n"
+        helper, child = int(process.stdout.readline()), int(process.stdout.readline())
+        process.kill()
+        process.wait(SECONDS)
+    deadline = time.monotonic() + SECONDS
+    try:
+        while is_running(helper):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert is_running(child)
+    finally:
+        for one in filter(is_running, (child, helper)):
+            os.kill(one, signal.SIGKILL)

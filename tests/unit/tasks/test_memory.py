@@ -35,6 +35,7 @@ from lakeindex.stages.stage_input.staged_rows import HeldPiece, SpilledPiece, sp
 from lakeindex.tasks import memory_bound as memory
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.tasks.memory_bound import MIB, TOGETHER_BYTES, MemoryGate, default_memory, held_by, memory_bound
+from lakeindex.tasks.runner import run_tasks
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
 from tests.strategies import examples
 from tests.unit.stages.test_inputs import write
@@ -402,3 +403,15 @@ def test_a_batch_several_times_the_bound_keeps_the_peak_under_bound_and_base(tmp
 def test_more_new_rows_than_arrow_can_join_are_made_in_parts():
     assert memory.write_part(2**40, 2**27, 2**29) >= 1
     assert memory.write_part(2**40, 2**27, 2**31) == 0.5
+
+
+def share_of(_task: int) -> int:
+    return memory.current_share()
+
+
+def test_tasks_that_run_at_once_share_the_bound() -> None:
+    with memory_bound(1000):
+        assert [run_tasks(LocalRunner(slots), share_of, [0, 0], "share") for slots in (1, 4)] == [
+            (1000,) * 2,
+            (250,) * 2,
+        ]
