@@ -857,6 +857,7 @@ ELSEWHERE = {
         "notes, and what a check says of its own invariants: tests/unit/operations/test_checking.py",
     ),
     "operations.check_base_files": (2, "tests/unit/operations/test_checking.py"),
+    "operations.cluster": (1, "tests/unit/operations/test_clustering.py"),
     "operations.cluster_plan": (2, "advice"),
     "operations.consistent_read": (1, "tests/unit/operations/test_reading_beside_others.py"),
     "operations.importing.import_table": (1, "tests/unit/operations/test_importing.py"),

@@ -5,6 +5,7 @@ or for Hudi, whose plans are carried out, too.
 from __future__ import annotations
 
 import time
+from collections import Counter
 
 from msgspec.structs import replace
 
@@ -14,7 +15,7 @@ from lakeindex.commit.run_records import load_claim
 from lakeindex.commit.undo import request_service
 from lakeindex.commit.write_session import AlreadyDone, begin_write
 from lakeindex.conductor.open_for_write import open_and_retry
-from lakeindex.errors import TableUnsupportedError, UsageError, WriteConflictError
+from lakeindex.errors import TableCorruptError, TableUnsupportedError, UsageError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.model import ARRANGING_OPERATION, BaseFile, IndexType, InstantState
 from lakeindex.operations.cluster_plan import Asked, ClusterGroup, Request, order_of, sized_files
@@ -48,7 +49,7 @@ def cluster_table(
 
     Raises:
         UsageError: no such partition, column or plan.
-        TableUnsupportedError: rows do not store their keys; or a plan is to be scheduled for a table with buckets.
+        TableUnsupportedError: rows do not store their keys, or a table with buckets is to be clustered by a plan.
         ConflictError: other writers are in the way for good; nothing was published.
         InvariantError: the new files would not hold the same rows; nothing was published.
     """
@@ -111,10 +112,12 @@ def _schedule(opened: BoundTable, request: Request, runner: Runner, started: flo
 
 
 def _planned(opened: BoundTable, request: Request, instant: str) -> tuple[Request, list[ClusterGroup]]:
-    """What a plan on the timeline says, Hudi's or ours.
+    """What a plan on the timeline says, Hudi's or ours; of rows of several partitions each stay in theirs.
 
     Raises:
         UsageError: there is none, or it is being carried out.
+        TableUnsupportedError: the table has buckets, of which it would put some together.
+        TableCorruptError: it names a file group more than once, whose rows would be doubled.
         WriteConflictError: its file groups were changed since.
     """
     timeline, storage = opened.snapshot.timeline, opened.table.storage
@@ -127,6 +130,20 @@ def _planned(opened: BoundTable, request: Request, instant: str) -> tuple[Reques
         raise UsageError(
             f"there is no clustering scheduled at {instant!r}", culprit=instant, hint="look at `lakeindex history`"
         )
+    cure = f"roll it back with `lakeindex rollback TABLE {instant}`; `lakeindex cluster TABLE` makes a plan of its own"
+    if opened.index.index_type is IndexType.BUCKET:
+        raise TableUnsupportedError(
+            f"table {opened.table.name} has buckets, and the clustering {instant} would take rows out of them",
+            culprit=instant,
+            hint=cure,
+        )
+    several = [group for group, times in Counter(planned.input_groups).items() if times > 1]
+    if several:
+        raise TableCorruptError(
+            f"the clustering {instant} names file group {several[0][1]} of {several[0][0]!r} more than once",
+            culprit=several[0][1],
+            hint=cure,
+        )
     columns = tuple(word.strip() for word in planned.params.get(SORT_COLUMNS_OPTION, "").split(",") if word.strip())
     curve = planned.params.get(LAYOUT_OPTION, request.options.curve)
     config = request.config.having(ClusteringOptions, "columns", () if columns == (RECORD_KEY,) else columns)
@@ -134,9 +151,11 @@ def _planned(opened: BoundTable, request: Request, instant: str) -> tuple[Reques
     wanted = replace(request, order=order_of(config, opened.facts.schema), config=config)
     groups = []
     for group in planned.groups:
-        files = [_live(opened.snapshot, one.partition_path, one.file_id, one.url, instant) for one in group.slices]
-        sized = tuple(sized_files(storage, files, wanted.columns))
-        groups.append(ClusterGroup(group.slices[0].partition_path, sized, group.outputs))
+        for partition in sorted({one.partition_path for one in group.slices}):
+            slices = (one for one in group.slices if one.partition_path == partition)
+            files = [_live(opened.snapshot, partition, one.file_id, one.url, instant) for one in slices]
+            sized = tuple(sized_files(storage, files, wanted.columns))
+            groups.append(ClusterGroup(partition, sized, group.outputs))
     return wanted, groups
 
 

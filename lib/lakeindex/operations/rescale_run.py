@@ -55,14 +55,7 @@ class BucketPlacing(Frozen):
 
     def places(self, rows: pa.Table, file: BaseFile) -> np.ndarray:
         """As :class:`~lakeindex.operations.rewrite_run.Placing`."""
-        keys = rows.column(RECORD_KEY)
-        if keys.null_count:
-            raise TableCorruptError(
-                f"base file {file.path!r} has a row without a record key",
-                culprit=file.path,
-                hint="run `lakeindex check`",
-            )
-        return bucket_ids(keys, self.layout.count_of(file.partition_path), self.layout)
+        return bucket_ids(rows.column(RECORD_KEY), self.layout.count_of(file.partition_path), self.layout)
 
     def order(self, rows: pa.Table, file: BaseFile) -> pa.Array:
         """As :class:`~lakeindex.operations.rewrite_run.Placing`."""

@@ -24,7 +24,7 @@ from msgspec import field
 from lakeindex.bloom import marks
 from lakeindex.commit.run_records import run_folder
 from lakeindex.commit.write_session import ExpectedFile, PublishGuards, WriteSession
-from lakeindex.errors import InvariantError, ObjectNotFoundError, first_line
+from lakeindex.errors import InvariantError, ObjectNotFoundError, TableCorruptError, first_line
 from lakeindex.files.footers import read_parquet_footer
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry
 from lakeindex.frozen import Frozen
@@ -240,6 +240,7 @@ def _batches(store: Storage, file: BaseFile, schema: pa.Schema, most: int) -> It
     source = open_base_file(store, file, metadata, dictionaries=dictionaries_of(schema))
     for group in range(source.num_row_groups):
         for rows in aligned_batches(source, file, [group], schema, use_threads=False):
+            _check_keys(rows.column(RECORD_KEY), file)
             held.append(rows)
             size += rows.nbytes
             if size >= most:
@@ -247,6 +248,15 @@ def _batches(store: Storage, file: BaseFile, schema: pa.Schema, most: int) -> It
                 held, size = [], 0
     if held:
         yield pa.concat_tables(held)
+
+
+def _check_keys(keys: pa.Array | pa.ChunkedArray, file: BaseFile) -> None:
+    if keys.null_count:
+        raise TableCorruptError(
+            f"base file {file.path!r} has a row without a record key",
+            culprit=file.path,
+            hint="run `lakeindex check`",
+        )
 
 
 def _stream(rows: pa.Table) -> bytes:
@@ -306,7 +316,9 @@ def _copied(store: Storage, sources: Sequence[Source], task: BuildTask) -> Copie
         found = open_slice(WholeFile(store.read(file.path)), task.schema, task.config)
         if not isinstance(found, OldSlice):
             return None
-        return CopiedPart(file, found, found.keys())
+        keys = found.keys()
+        _check_keys(keys, file)
+        return CopiedPart(file, found, keys)
 
 
 def _together(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:

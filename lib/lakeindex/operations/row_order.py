@@ -9,6 +9,7 @@ Hilbert curve", AIP Conference Proceedings 707, 381 (2004), for the Hilbert curv
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, Final, TypeAlias
@@ -210,9 +211,11 @@ def _not_before(columns: Sequence[pa.ChunkedArray], cut: Sequence[object]) -> np
         if value is None:
             return pc.and_(pc.is_null(column), pa.scalar(value=False)), pc.is_null(column)
         bound = pa.scalar(value, column.type)
-        return pc.fill_null(pc.greater(column, bound), fill_value=True), pc.fill_null(
-            pc.equal(column, bound), fill_value=False
-        )
+        after, same = pc.greater(column, bound), pc.equal(column, bound)
+        if isinstance(value, float):
+            is_nan = pc.is_nan(column)  # behind all numbers, as where rows are sorted
+            after, same = (after, is_nan) if math.isnan(value) else (pc.or_(after, is_nan), same)
+        return pc.fill_null(after, fill_value=True), pc.fill_null(same, fill_value=False)
 
     pairs = [compared(column, value) for column, value in zip(columns, cut, strict=True)]
     last_after, last_same = pairs[-1]

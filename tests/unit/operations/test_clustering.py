@@ -24,19 +24,27 @@ from lakeindex.errors import (
     UsageError,
     WriteConflictError,
 )
+from lakeindex.format.instants import next_instant_time
 from lakeindex.index.bucket import bucket_of
-from lakeindex.model import BaseFile, InstantState
-from lakeindex.operations import rewrite_run
+from lakeindex.model import BaseFile, Instant, InstantState
+from lakeindex.operations import cluster_run, rewrite_run
 from lakeindex.operations.cluster_plan import _overlap, candidates, sized_files
 from lakeindex.operations.row_order import RowOrder, hilbert_axes, interleaved
 from lakeindex.options.clustering_options import LAYOUT_OPTION, UPDATES_OPTION, Curve
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner
-from lakeindex.timeline.avro_instants import format_requested_replace, parse_requested_replace
+from lakeindex.timeline.avro_instants import (
+    ClusteringGroup,
+    ClusteringSlice,
+    RequestedReplace,
+    format_requested_replace,
+    parse_requested_replace,
+)
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
 from tests.meanwhile import OVERTAKES, MemoryTable
 from tests.scheduling import some_indexes, some_of
+from tests.unit.operations.tables import rewrite, with_value
 
 RUNNER = LocalRunner(1)
 NEW_FILES = {"hoodie.parquet.small.file.limit": "0"}
@@ -222,6 +230,21 @@ def test_what_is_apart_already_is_copied(tmp_path: Path, monkeypatch: pytest.Mon
     assert table.check(deep=True).ok
 
 
+def test_a_row_without_a_key_is_told_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the file is read whole, copied or taken apart; another writer may have made it."""
+    table = table_of_parts(tmp_path, days="x")
+    file = files_of(table)[0]
+    rewrite(Path(table.uri) / file.path, with_value("_hoodie_record_key", 0, None))
+    options = {"lakeindex.parquet.row.group.rows": "10"}
+    for sort, bound in (("key", None), ("none", None), ("columns", 2_000)):
+        with monkeypatch.context() as patched:
+            if bound is not None:
+                patched.setattr("lakeindex.operations.cluster_run.current_bound", lambda: 2_000)
+            with pytest.raises(TableCorruptError, match=f"{file.file_id}.* has a row without a record key"):
+                table.cluster(sort=sort, columns=["v"] if bound else None, runner=RUNNER, options=options)
+        assert not timeline_of(table).pending
+
+
 def test_a_damaged_chunk_is_not_copied(tmp_path: Path) -> None:
     options = {"lakeindex.parquet.row.group.rows": "20"}
     table = make_table(tmp_path / "t")
@@ -353,6 +376,7 @@ def test_places_agree_with_the_order() -> None:
             "n": pa.array([None if n % 11 == 0 else n % 5 for n in range(140)], pa.int32()),
             "d": pa.array([n * 37 % 140 for n in range(140)], pa.timestamp("us", "UTC")),
             "f": [float("nan") if n == 3 else n / 7 for n in range(140)],
+            "g": [float("nan") if n % 4 == 0 else n * 31 % 140 for n in range(140)],
             "clock": pa.array([n * 53 % 140 for n in range(140)], pa.int32()).cast(pa.time32("ms")),  # as Flink has it
             "day": pa.array([n * 11 % 140 for n in range(140)], pa.int32()).cast(pa.date32()),
             "bytes": pa.array([f"{n * 29 % 140:03d}" for n in range(140)]).cast(pa.binary()).cast(pa.binary(3)),
@@ -360,7 +384,8 @@ def test_places_agree_with_the_order() -> None:
         }
     )
     file = BaseFile("x", "f", "1", "0-0-0")
-    for columns in (("_hoodie_record_key",), ("t",), ("n", "t"), ("d",), ("t", "n", "d")):
+    linear = (("_hoodie_record_key",), ("t",), ("n", "t"), ("d",), ("t", "n", "d"), ("f",), ("g", "t"))
+    for columns in (*linear, ("clock",), ("bytes",), ("day",)):
         order = RowOrder(columns).fitted(table, 6)
         found = order.places(table, file)
         sorted_rows = table.take(order.order(table, file))
@@ -497,6 +522,51 @@ def test_a_plan_whose_files_changed_is_not_carried_out(tmp_path: Path) -> None:
     store.write(timeline.path(pending), data)  # as if a writer had not looked
     with pytest.raises(WriteConflictError, match="was changed since clustering"):
         table.cluster(instant=plan.instant)
+
+
+def plan_of_another(table: LakeTable, *groups: ClusteringGroup) -> str:
+    """Put a plan of another writer's on the timeline; its instant."""
+    timeline = timeline_of(table)
+    pending = Instant(next_instant_time(timeline.max_time, 0), timeline.layout.clustering, InstantState.REQUESTED)
+    open_storage(table.uri).write(timeline.path(pending), format_requested_replace(RequestedReplace("CLUSTER", groups)))
+    return pending.time
+
+
+def slices_of(table: LakeTable, partitions: str) -> tuple[ClusteringSlice, ...]:
+    return tuple(ClusteringSlice(path, file.file_id) for path in partitions for file in files_of(table, path))
+
+
+def test_rows_of_a_plan_stay_in_their_partitions_and_are_there_once(tmp_path: Path, version: dict[str, str]) -> None:
+    """Of a plan of another writer's that puts file groups of two partitions together, and of one that names one twice."""
+    table = table_of_parts(tmp_path, **version)
+    before = whole(table)
+    plan = plan_of_another(table, ClusteringGroup(slices_of(table, "xy"), 1))
+    done = table.cluster(instant=plan, runner=RUNNER)
+    assert [(one.partition, one.files_before, one.files_after) for one in done.partitions] == [("x", 3, 1), ("y", 3, 1)]
+    assert whole(table).equals(before)
+    for groups in ([slices_of(table, "x") * 2], [slices_of(table, "xy"), slices_of(table, "x")]):
+        plan = plan_of_another(table, *map(ClusteringGroup, groups))
+        with pytest.raises(TableCorruptError, match="more than once") as no:
+            table.cluster(instant=plan, runner=RUNNER)
+        assert f"lakeindex rollback TABLE {plan}" in str(no.value.hint)
+        assert table.rollback(plan).instant == plan
+    assert whole(table).equals(before)
+    assert table.check().ok
+
+
+def test_no_plan_puts_buckets_together(tmp_path: Path, version: dict[str, str]) -> None:
+    """Not even where it may lose: Hudi makes such plans of any table."""
+    table = make_table(tmp_path / "t", hoodie__index__type="BUCKET", hoodie__bucket__index__num__buckets="2", **version)
+    upsert(table, rows(0, 40), "first", {})
+    before, files = whole(table), files_of(table)
+    plan = plan_of_another(table, ClusteringGroup(slices_of(table, "x"), 1))
+    with pytest.raises(TableUnsupportedError, match=f"buckets, and the clustering {plan} would") as no:
+        table.cluster(instant=plan, options=ALLOW, runner=RUNNER)
+    assert (whole(table), files_of(table)) == (before, files)
+    assert f"lakeindex rollback TABLE {plan}" in str(no.value.hint)
+    assert table.rollback(plan).instant == plan
+    assert upsert(table, rows(0, 40, 2), "second", {}).updates == 40
+    assert table.check().ok
 
 
 @pytest.mark.parametrize("version", [{}, {"hoodie__write__table__version": "9"}], ids=["6", "9"])
@@ -687,14 +757,111 @@ def test_it_goes_back_and_its_files_are_cleaned(tmp_path: Path, version: dict[st
     assert table.check().ok
 
 
+def test_a_run_goes_on_with_the_files_that_it_made_before_it_died(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of whole files that it had read, too; the commit says the checksum of each."""
+    table = table_of_parts(tmp_path)
+    before, real, built = whole(table), rewrite_run._build, list[rewrite_run.BuiltFile]()
+
+    def dies(task: rewrite_run.BuildTask) -> rewrite_run.BuiltFile:
+        if built:
+            raise KeyboardInterrupt
+        built.append(real(task))
+        return built[0]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rewrite_run, "_build", dies)
+        with pytest.raises(KeyboardInterrupt):
+            table.cluster(runner=RUNNER)
+    encode, encoded = rewrite_run.encode_parts, list[str]()
+    monkeypatch.setattr(
+        rewrite_run, "encode_parts", lambda parts, task: encoded.append(task.new.path) or encode(parts, task)
+    )
+    assert table.cluster(runner=RUNNER).files_after == 2
+    files = {one.path for day in "xy" for one in files_of(table, day)}
+    assert files == {built[0].file.path, *encoded}
+    assert len(encoded) == 1
+    timeline = timeline_of(table)
+    commit = timeline.commit_metadata(open_storage(table.uri), timeline.completed_writes[-1])
+    assert set(commit.footer_digests) == files
+    assert whole(table).equals(before)
+    assert table.check(deep=True).ok
+
+
+def test_pieces_that_were_cut_at_other_places_are_not_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a run that is started again with more memory."""
+    table = table_of_parts(tmp_path, 4, 100, "x")
+    before = whole(table)
+    bound = "lakeindex.operations.cluster_run.current_bound"
+    with monkeypatch.context() as patched:
+        patched.setattr(bound, lambda: 20_000)
+        patched.setattr(rewrite_run, "build_files", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            table.cluster(sort="columns", columns=["v"], runner=RUNNER)
+    monkeypatch.setattr(bound, lambda: 40_000)
+    assert table.cluster(sort="columns", columns=["v"], runner=RUNNER).rows_after == 400
+    assert whole(table).equals(before)
+
+
+def test_what_does_not_fit_is_neither_put_in_order_nor_copied_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options, bound = {"lakeindex.parquet.row.group.rows": "10"}, "lakeindex.operations.cluster_run.current_bound"
+    tasks: list[rewrite_run.BuildTask] = []
+    real, copied = rewrite_run.build_files, copied_of(monkeypatch)
+    monkeypatch.setattr(rewrite_run, "build_files", lambda given: tasks.extend(given) or real(given))
+    for case, step, times, parts in (("overlap", 2, 5, 2), ("apart", 1, 2, 3)):
+        table = make_table(tmp_path / case / "t")
+        for n in range(2):
+            span = range(n, 120, 2) if step == 2 else range(n * 60, n * 60 + 60)
+            upsert(table, [Row(f"k{key:03d}", "x", 1, f"{key}") for key in span], f"{n}", {**NEW_FILES, **options})
+        before, size = whole(table), sum(one.size_bytes for one in files_of(table))
+        with monkeypatch.context() as patched:
+            patched.setattr(bound, lambda times=times, size=size: times * size)
+            assert table.cluster(runner=RUNNER, options=options).files_after == 1
+        assert len(tasks.pop().parts) == parts, case
+        assert whole(table).equals(before)
+    assert not copied
+
+
+def test_a_file_of_many_small_row_groups_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, copied = make_table(tmp_path / "t"), copied_of(monkeypatch)
+    for n in range(2):
+        options = {**NEW_FILES, "lakeindex.parquet.row.group.rows": "4"}
+        upsert(table, rows(n * 16, n * 16 + 16, days="x"), f"{n}", options)
+    table.cluster(sort="none", runner=RUNNER, options={"lakeindex.parquet.row.group.rows": "20"})
+    (file,) = files_of(table)
+    assert not copied
+    assert pq.read_metadata(Path(table.uri) / file.path).num_row_groups == 2
+
+
 def test_nothing_is_published_that_lost_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or has one twice in the place of another, or has not read a file that it takes out."""
     table = table_of_parts(tmp_path, days="x")
-    real = RowOrder.order
-    monkeypatch.setattr(RowOrder, "order", lambda self, found, file: real(self, found, file).slice(1))
-    with pytest.raises(InvariantError, match="60 rows were read, the new files hold"):
-        table.cluster(runner=RUNNER)
-    monkeypatch.undo()
-    assert not timeline_of(table).pending
+    real, parts = RowOrder.order, cluster_run.whole_parts
+
+    def doubled(self: RowOrder, found: pa.Table, file: BaseFile) -> pa.Array:
+        order = real(self, found, file)
+        return pa.concat_arrays([order.slice(1, 1), order.slice(1)])
+
+    for of, name, does, what in (
+        (RowOrder, "order", lambda *how: real(*how).slice(1), "60 rows were read, the new files hold 59"),
+        (RowOrder, "order", doubled, "60 rows were read, the new files hold 60, or other ones"),
+        (
+            cluster_run,
+            "whole_parts",
+            lambda *how: [(parts(*how)[0][0][:-1], False)],
+            "the old files have 60 rows, the new",
+        ),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(of, name, does)
+            with pytest.raises(InvariantError, match=what):
+                table.cluster(runner=RUNNER)
+        assert not timeline_of(table).pending
     assert table.check().ok
 
 

@@ -328,6 +328,41 @@ def test_a_run_that_died_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytes
     assert not [path for path in (tmp_path / "t" / ".hoodie" / ".lakeindex" / "runs").rglob("*") if path.is_file()]
 
 
+def test_pieces_that_cannot_be_read_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = bucket_table(tmp_path)
+    upsert(table, rows(0, 40), "first")
+    before, real = sorted_rows(table), rewrite_run.build_files
+
+    def torn(tasks: tuple[rewrite_run.BuildTask, ...]) -> tuple[rewrite_run.BuiltFile, ...]:
+        monkeypatch.undo()
+        piece = next((tmp_path / "t" / ".hoodie" / ".lakeindex" / "runs").rglob("*.arrow"))
+        piece.write_bytes(bytes(piece.stat().st_size))
+        return real(tasks)
+
+    monkeypatch.setattr(rewrite_run, "build_files", torn)
+    with pytest.raises(InvariantError, match="cannot be read"):
+        rescale_table(table.uri, RUNNER, buckets=3)
+    assert rescale_table(table.uri, RUNNER, buckets=3).rows == 40
+    assert sorted_rows(table).equals(before)
+
+
+def test_pieces_of_before_a_column_was_added_are_not_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the same run that is started again, of files that nobody has written since."""
+    table = bucket_table(tmp_path)
+    upsert(table, rows(0, 40), "first")
+    with monkeypatch.context() as patched:
+        patched.setattr(rewrite_run, "build_files", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            rescale_table(table.uri, RUNNER, buckets=3)
+    wide = batch_of([Row("k1", "y", 2, "2")]).append_column("extra", pa.array(["new"]))
+    assert table.upsert(wide, schema_mode="add").updates == 1
+    before = sorted_rows(table)
+    assert rescale_table(table.uri, RUNNER, buckets=3).rows == 40
+    assert sorted_rows(table).equals(before)
+
+
 def test_a_commit_in_between_makes_it_start_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = bucket_table(tmp_path)
     upsert(table, rows(0, 40), "first")
