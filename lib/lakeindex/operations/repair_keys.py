@@ -16,15 +16,14 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lakeindex.commit.guards import accept_inserts
 from lakeindex.conductor.chosen_batch import Choice, run_chosen
 from lakeindex.conductor.dry_run import plan_batch
-from lakeindex.errors import OptionError
+from lakeindex.errors import OptionError, WriteConflictError
 from lakeindex.files.key_columns import StoredColumns
 from lakeindex.frozen import Frozen
 from lakeindex.hashing.arrow import one_array
 from lakeindex.index.fate import Fate
-from lakeindex.model import BaseFile
+from lakeindex.model import BaseFile, Group
 from lakeindex.operations.check_base_files import hashes_of, read_keys, repeated_hashes, rows_with, save_hashes
 from lakeindex.pipeline import FOUND, LOCATIONS, Stage
 from lakeindex.run import row_pieces
@@ -121,6 +120,7 @@ class DoubledKeys(Struct):
         kept: which, as of the last look.
         scope: where a key must be unique, ``partition`` or ``table``, as of the last look.
         shown: the first of the keys, as of the last look.
+        stays: file groups of the rows that stay, as of the last look.
     """
 
     keep: Keep | None
@@ -128,6 +128,7 @@ class DoubledKeys(Struct):
     kept: Keep = Keep.NEWEST
     scope: str = "partition"
     shown: tuple[DoubledKey, ...] = ()
+    stays: frozenset[Group] = frozenset()
 
     def choose(self, spec: RunSpec, bound: BoundTable) -> Choice:
         """As :class:`lakeindex.conductor.chosen_batch.Source`."""
@@ -136,11 +137,11 @@ class DoubledKeys(Struct):
             hint = f"keep {Keep.NEWEST} or {Keep.OLDEST}"
             raise OptionError(f"table {facts.name} has no ordering field to keep rows by", culprit="keep", hint=hint)
         self.kept = self.keep or (Keep.ORDERING if facts.event_time_fields else Keep.NEWEST)
-        self.scope, self.shown = "table" if facts.is_global else "partition", ()
+        self.scope, self.shown, self.stays = "table" if facts.is_global else "partition", (), frozenset()
         bound.snapshot.check_whole(None)
         keys = list(self._doubled(bound))
         if not keys:
-            return Choice((), accept_inserts)
+            return Choice((), self.recheck)
         names = (RECORD_KEY, PARTITION_PATH)
         schema = pa.schema([(name, pa.string()) for name in names])
         batch = pa.table([pa.array(one, pa.string()) for one in zip(*keys, strict=True)], schema=schema)
@@ -148,7 +149,17 @@ class DoubledKeys(Struct):
         written = row_pieces.write_pieces(storage_at(spec.checkpoints_uri), stem, schema, batch.to_batches())
         root = spec.checkpoints_uri.rstrip("/")
         inputs = tuple(f"{root}/{path}" for path, _ in written)
-        return Choice(inputs, accept_inserts, lambda now, found: self._settled(spec, now, found))
+        return Choice(inputs, self.recheck, lambda now, found: self._settled(spec, now, found))
+
+    def recheck(self, files: Sequence[BaseFile]) -> None:
+        """As :data:`lakeindex.commit.guards.Recheck`: nobody has touched the rows that stay, while others of their keys
+        were taken out.
+        """
+        odd = next((one for one in files if (one.partition_path, one.file_id) in self.stays), None)
+        if odd is not None:
+            raise WriteConflictError(
+                f"{odd.path} was committed meanwhile, in a file group of rows that were to stay", culprit=odd.path
+            )
 
     def _doubled(self, bound: BoundTable) -> Iterator[tuple[str, str]]:
         """Keys that more than one row has where they must be unique, each with a partition that holds one."""
@@ -180,6 +191,8 @@ class DoubledKeys(Struct):
         fates[stays] = Fate.IGNORED_STORED
         place = located.schema.get_field_index("fate")
         located = located.set_column(place, located.schema.field(place), pa.array(fates))
+        holders = {files[number].file for number in located.column("file").to_numpy()[stays[several]]}
+        self.stays = frozenset((one.partition_path, one.file_id) for one in holders)
         self.shown = self._examples(spec, found, files, located, stays[several][:_SHOWN])
         attempt = folder.new_attempt(Stage.VERIFY_KEYS)
         lines = columns_of(count_lines(located, 0), len(FOUND))

@@ -14,6 +14,7 @@ from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from tests.builders import Row, batch_of, make_table, rows_of
 from tests.golden import made_once
+from tests.meanwhile import OVERTAKES, MemoryTable, writes_data
 from tests.scheduling import some_of
 from tests.stored_indexes import bound_to, clustered, inserted, runner_of, unseen
 
@@ -335,3 +336,17 @@ def test_copies_with_virtual_keys_are_told_apart_by_their_files(tmp_path: Path):
             ("a", expected),
             ("b", 1),
         ]
+
+
+@pytest.mark.parametrize(("index", "other"), [("BLOOM", "x"), ("GLOBAL_SIMPLE", "y")])
+def test_two_repairs_at_once_leave_a_row_of_each_key(index: str, other: str):
+    """Each takes out the copy that the other one keeps, and neither changes a file that the other one changes."""
+    world = MemoryTable(index)
+    world.upsert([Row("a", "x", 1, "1"), Row("b", "x", 1, "1")])
+    inserted(world.table, [Row("a", other, 5, "5")])
+    done = world.once(writes_data, lambda: world.table.repair_keys(keep="oldest", apply=True, options=OVERTAKES))
+    late = world.table.repair_keys(keep="newest", apply=True, progress=False)
+    assert done
+    assert (late.instant, late.rows_removed) == (None, 0)
+    assert stored(world.table) == [("x", "a", 1), ("x", "b", 1)]
+    assert world.table.check().ok
