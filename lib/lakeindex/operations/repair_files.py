@@ -1,9 +1,9 @@
 """Base files that are lost or damaged: a footer is found again by its checksum, or the file group gets a new slice.
 
-A new slice has the rows that can still be read of the file itself and, for the rest, those of the newest older slice
-that is there: but for keys that are in the file already or live in another file, and, where the record index of the
-metadata table can be asked, but for keys that it does not have in the file group (they were deleted or moved since).
-What cannot be had again is counted and, where that index says which keys were there, told key by key.
+A new slice has the rows that can still be read of the file itself and, for the rest, those of older slices that are
+there, each of the newest that has it: but for keys that are in the file already or live in another file, and, where the
+record index of the metadata table can be asked, but for keys that it does not have in the file group (they were deleted
+or moved since). What cannot be had again is counted and, where that index says which keys were there, told key by key.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from lakeindex.operations.check_base_files import read_keys
 from lakeindex.operations.check_violations import is_damage
 from lakeindex.operations.rewrite_run import BuiltFile, Mover, digest_without_name
 from lakeindex.operations.row_order import RowOrder
-from lakeindex.operations.rows.aligned_rows import align, open_base_file, read_row_group, row_schema
+from lakeindex.operations.rows.aligned_rows import aligned_batches, open_base_file, row_schema
 from lakeindex.options.clustering_options import Curve
 from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.mend_footer import mended_files
@@ -210,13 +210,15 @@ class Salvage(Frozen):
     """The rows of a new slice.
 
     Attributes:
-        kept: how many are of the damaged file itself; the others are of the older slice.
-        older: that slice.
+        kept: how many are of the damaged file itself; the others are of older slices.
+        older: the oldest of these.
+        has_whole: all rows of that one could be read.
     """
 
     rows: pa.Table
     kept: int
     older: BaseFile | None
+    has_whole: bool = True
 
 
 def salvaged(uri: str, schema: pa.Schema, damages: Sequence[Damage], runner: Runner) -> Mapping[Place, Salvage]:
@@ -229,7 +231,8 @@ def salvaged(uri: str, schema: pa.Schema, damages: Sequence[Damage], runner: Run
     own = {one.place: _kept(uri, one, columns) for one in damages}
     older = [(one, *_stand_in(uri, one, columns)) for one in damages if not own[one.place][1]]
     found = {place: Salvage(rows, rows.num_rows, None) for place, (rows, _) in own.items()}
-    for damage, file, rows in sorted(older, key=lambda one: "" if one[1] is None else age_of(one[1]), reverse=True):
+    older.sort(key=lambda one: "" if one[1] is None else age_of(one[1]), reverse=True)
+    for damage, file, rows, is_whole in older:
         place = damage.place
         others = [
             plain_strings(had.rows.column(RECORD_KEY))
@@ -238,7 +241,7 @@ def salvaged(uri: str, schema: pa.Schema, damages: Sequence[Damage], runner: Run
         ]
         kept = found[place].rows
         back = _not_elsewhere(uri, rows, kept, damage, others, runner)
-        found[place] = Salvage(pa.concat_tables([kept, back]), kept.num_rows, file)
+        found[place] = Salvage(pa.concat_tables([kept, back]), kept.num_rows, file, is_whole)
     return found
 
 
@@ -247,17 +250,25 @@ def _kept(uri: str, damage: Damage, columns: pa.Schema) -> tuple[pa.Table, bool]
     return (columns.empty_table(), False) if damage.lost else _readable(uri, damage.file, columns)
 
 
-def _stand_in(uri: str, damage: Damage, columns: pa.Schema) -> tuple[BaseFile | None, pa.Table]:
-    """The newest older slice that can be read."""
+def _stand_in(uri: str, damage: Damage, columns: pa.Schema) -> tuple[BaseFile | None, pa.Table, bool]:
+    """What older slices have, each key of the newest that has it, down to one of which all rows can be read; that one,
+    or the oldest that has some, and whether it is such a one.
+    """
+    last, found, is_whole = None, columns.empty_table(), False
     for file in reversed(damage.older):
         rows, is_whole = _readable(uri, file, columns)
+        if rows.num_rows or is_whole:
+            had = pc.is_in(plain_strings(rows.column(RECORD_KEY)), plain_strings(found.column(RECORD_KEY)))
+            last, found = file, pa.concat_tables([found, rows.filter(pc.invert(had))])
         if is_whole:
-            return file, rows
-    return None, columns.empty_table()
+            break
+    return last, found, is_whole
 
 
 def _readable(uri: str, file: BaseFile, schema: pa.Schema) -> tuple[pa.Table, bool]:
-    """The rows of the row groups that can be read, and whether these are all."""
+    """The rows of the row groups of which these columns can be read, and whether these are all: what is damaged of
+    others, of ones that the table has no more or of all but the keys, is no matter.
+    """
     parts, is_whole = [schema.empty_table()], True
     try:
         source = open_base_file(storage_at(uri), file)
@@ -267,7 +278,7 @@ def _readable(uri: str, file: BaseFile, schema: pa.Schema) -> tuple[pa.Table, bo
         return parts[0], False
     for group in range(source.num_row_groups):
         try:
-            parts.append(align(read_row_group(source, group, file), file, schema))
+            parts += list(aligned_batches(source, file, [group], schema))
         except LakeIndexError as error:
             if not is_damage(error):
                 raise
@@ -325,6 +336,18 @@ def _refuse_doubled(
             )
 
 
+def _refuse_back(damages: Sequence[Damage], snapshot: Snapshot) -> None:
+    """A lost file is lost still, and its file group was not written since: rows of it would be hidden for good."""
+    for damage in damages:
+        there = (one for one in snapshot.base_files(damage.file.partition_path) if one.file_id == damage.file.file_id)
+        if damage.lost and any(age_of(one) >= age_of(damage.file) for one in there):
+            raise WriteConflictError(
+                f"{damage.file.path} was lost, and is back, or something newer is in its file group",
+                culprit=damage.file.path,
+                hint="nothing was published; run again",
+            )
+
+
 def described(damage: Damage, found: Salvage) -> MendedFile:
     """What becomes of a file, in figures."""
     stat = None if damage.written is None else damage.written.stat
@@ -341,7 +364,7 @@ def described(damage: Damage, found: Salvage) -> MendedFile:
         found.kept,
         None if found.older is None else found.older.path,
         back,
-        () if is_whole else tuple(_lost_writes(damage, found.older)),
+        () if is_whole else tuple(_lost_writes(damage, found.older if found.has_whole else None)),
         None if lost is None else len(lost),
         () if lost is None else tuple(sorted(lost.slice(0, _SHOWN).to_pylist())),
     )
@@ -399,6 +422,7 @@ class NewSlices(Frozen):
             nonlocal found
             try:
                 snapshot = opened.table.listed_snapshot()
+                _refuse_back(damages, snapshot)
                 files = [one.live or one.file for one in damages]
                 refuse_clustered(snapshot, files, self.config)
                 session.take_turn(TurnScope.of(((one.partition_path, one.file_id) for one in files), ()))
@@ -411,8 +435,11 @@ class NewSlices(Frozen):
                 built = _built(mover, plan.files, [found[one.place] for one in damages])
                 commit = _commit(opened.table, mover, damages, built, self.kept)
                 expected = [ExpectedFile(one.file.path, one.file.size_bytes, one.digest.rows) for one in built]
-                recheck = partial(_refuse_doubled, self.uri, damages, found, self.runner)
-                return session.publish(commit, expected, PublishGuards.of(snapshot.timeline, recheck))
+                rechecks = (
+                    partial(_refuse_doubled, self.uri, damages, found, self.runner),
+                    lambda _: _refuse_back(damages, opened.table.listed_snapshot()),
+                )
+                return session.publish(commit, expected, PublishGuards.of(snapshot.timeline, *rechecks))
             except (*MOVED_ERRORS, InvariantError):
                 session.abandon()
                 raise

@@ -206,7 +206,7 @@ class Findings:
         yield Unmended(one.kind, one.culprit, one.message, _WHY.get(one.kind, _NOTHING), one.hint)
 
     def _of_file(self, one: Violation) -> Iterator[Unmended]:
-        if one.culprit not in self._broken_files:
+        if one.culprit not in self._broken_files and not self._is_back(one):
             yield from self._other(one)
 
     @cached_property
@@ -216,12 +216,23 @@ class Findings:
         live = {} if self._snapshot is None else {file.path: file for file in self._snapshot.base_files_all()}
         for one in self._violations:
             is_live = one.culprit in live and one.culprit not in self._proven
-            if one.kind is Broken.MISSING_FILE or (one.kind in _OF_FILES and is_live):
+            is_lost = one.kind is Broken.MISSING_FILE and not self._is_back(one)
+            if is_lost or (one.kind in _OF_FILES and is_live):
                 found.setdefault(one.culprit, one)
         for file in self._named_alone:
             what = f"{file.path} is missing: the metadata table names it, and its commit was archived"
             found.setdefault(file.path, Violation(Broken.MISSING_FILE, file.path, what, "restore it from a copy"))
         return found if self._kinds & READ_ROWS else {}
+
+    def _is_back(self, one: Violation) -> bool:
+        """Whether a file that was lost when the table was checked is there again, or something newer in its place."""
+        lost = parse_base_path(one.culprit) if one.kind is Broken.MISSING_FILE else None
+        return lost is not None and self._ages.get(_place_of(lost), "") >= age_of(lost)
+
+    @cached_property
+    def _ages(self) -> Mapping[Place, str]:
+        files = () if self._snapshot is None else self._snapshot.base_files_all()
+        return {_place_of(one): age_of(one) for one in files if one.path not in self._proven}
 
     @cached_property
     def _named_alone(self) -> tuple[BaseFile, ...]:
@@ -344,11 +355,14 @@ class Findings:
         scope = self._snapshot.base_files_all() if is_global else files.live
         apart = {*self._broken_files, *self._proven}
         elsewhere = [one for one in scope if (one.partition_path, one.file_id) not in renewed and one.path not in apart]
+        written, told = self._written_at.get(file.path), said.get(group)
+        if told is not None and len(told) != (max(len(told), 1) if written is None else written.stat.num_writes):
+            told = None  # it has lost keys, or never had them: that one is not there says nothing
         known = live_slices(self._commits).get(group)
         counted = next(iter(rows_by_footer(self._storage, [live])), 0) if known is None and live else 0
         return Damage(
             file,
-            self._written_at.get(file.path),
+            written,
             live,
             tuple(one for one in slices if age_of(one) < age_of(file)),
             tuple(elsewhere),
@@ -358,18 +372,25 @@ class Findings:
                 if one.file_id != file.file_id and (is_global or one.partition_path == file.partition_path)
             ),
             is_global,
-            said.get(group),
+            told,
             known.stat.num_writes if known is not None else counted or 0,
             self._commits,
         )
 
     def _said(self, groups: Sequence[Place]) -> Mapping[Place, pa.Array]:
-        """The keys that the record index of the metadata table has in file groups, if it can be asked."""
+        """The keys that the record index of the metadata table has in file groups, if it can be asked: not of one that
+        a commit wrote of which it was not told.
+        """
         view = self._metadata_view
         if not groups or view is None or RECORD_INDEX not in view.table.partitions:
             return {}
         try:
-            return {group: pa.array(keys, pa.string()) for group, keys in keys_said(view, groups).items()}
+            untold = frozenset(view.untold_writes())
+            if not untold <= {instant.time for instant, _ in self._commits}:
+                return {}
+            written = {_place_of(one.file) for one in self._written if one.instant.time in untold}
+            asked = [one for one in groups if one not in written]
+            return {group: pa.array(keys, pa.string()) for group, keys in keys_said(view, asked).items()}
         except LakeIndexError as error:
             if not is_damage(error):
                 raise
@@ -434,8 +455,8 @@ class Findings:
             return None
         if self._hidden and MendKind.PARTITION not in self._kinds:
             return partition_metadata_path(min(self._hidden))
-        named = (one.culprit for one in self._violations if one.kind is Broken.MISSING_FILE)
-        return min((*named, *(one.path for one in self._named_alone)), default=None)
+        lost = (one for one in self._violations if one.kind is Broken.MISSING_FILE and not self._is_back(one))
+        return min((*(one.culprit for one in lost), *(one.path for one in self._named_alone)), default=None)
 
     def _explained(self, one: Violation) -> bool:
         """Whether the metadata table is right of a path, and the folder is what is mended."""
@@ -542,8 +563,8 @@ class Findings:
                 yield Mend(MendKind.CLEAN, one.time, what, "it is taken off the timeline; the next clean makes its own")
 
     def clean_paths(self, time: str) -> list[str]:
-        """The files of a clean that was never completed."""
-        files = (one for one in self._timeline.files if (one.time, one.action) == (time, CLEAN))
+        """The files of a clean that was never completed, its plan last: by it the rest is found again after a kill."""
+        files = (one for one in reversed(self._timeline.files) if (one.time, one.action) == (time, CLEAN))
         return [self._timeline.path(one) for one in files if not one.is_completed]
 
     def _stray(self, one: Violation) -> Iterator[Mend | Unmended]:
@@ -601,6 +622,10 @@ class Findings:
         if verdict is not None or time in self._timeline.undone.instants | self._timeline.archived.undone.instants:
             return "was rolled back"
         return "was archived" if time in self._timeline.archived.writes else None
+
+
+def _place_of(file: BaseFile) -> Place:
+    return file.partition_path, file.file_id
 
 
 def requested_file(layout: TimelineLayout, instant: Instant) -> tuple[str, bytes]:

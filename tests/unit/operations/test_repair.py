@@ -13,12 +13,15 @@ from click.testing import CliRunner
 from lakeindex.api.table import LakeTable
 from lakeindex.cli import main
 from lakeindex.errors import FencedError, OptionError, PendingInstantError, TableCorruptError, UsageError
+from lakeindex.format.instants import CLEAN, next_instant_time
 from lakeindex.lock.lock import LOCK_FOLDER
+from lakeindex.model import Instant, InstantState
 from lakeindex.operations import repair as repairing
 from lakeindex.operations import repair_plan
 from lakeindex.operations.repair_kept import NOTE, Kept
 from lakeindex.operations.repair_plan import Mend, Unmended
 from lakeindex.storage import open_storage
+from lakeindex.storage.memory import Call
 from lakeindex.table.handle import Table
 from lakeindex.table.host import this_host
 from tests.builders import Row, batch_of, content_of, make_table
@@ -26,6 +29,7 @@ from tests.golden import made_once
 from tests.meanwhile import MemoryTable
 from tests.scheduling import some_of
 from tests.stored_indexes import inserted
+from tests.unit.commit.protocol_support import KilledError
 
 pytestmark = pytest.mark.usefixtures("time_leaps")
 VERSIONS = ("6", "8", "9")
@@ -169,6 +173,30 @@ def test_a_clean_whose_plan_cannot_be_read_goes(tmp_path: Path) -> None:
         assert not inflight.exists()
         table.clean(1)
         is_whole(table)
+
+
+def test_a_clean_that_was_half_taken_off_the_timeline_is_found_again() -> None:
+    world = MemoryTable.holding(FIRST, SECOND, hoodie__write__table__version="9")
+    time = next_instant_time(world.timeline().max_time, 0)
+    states = (InstantState.REQUESTED, InstantState.INFLIGHT)
+    paths = [world.timeline().path(Instant(time, CLEAN, state)) for state in states]
+    for path in paths:
+        world.store.write(path, b"")
+    going = list[str]()
+
+    def dies() -> None:
+        raise KilledError
+
+    def is_second(call: Call) -> bool:
+        going.extend([call.path] if call.name == "delete" and call.path in paths else [])
+        return len(going) == 2
+
+    world.once(is_second, dies)
+    with pytest.raises(KilledError):
+        world.table.repair(["clean"], apply=True)
+    world.store.hook = None
+    assert told(world.table.repair(["clean"], apply=True).mends) == [("clean", time)]
+    assert not world.timeline().pending
 
 
 def test_files_that_may_be_somebodys_stay(tmp_path: Path) -> None:

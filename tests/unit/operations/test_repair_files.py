@@ -13,7 +13,13 @@ import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.commit.written_slices import WrittenSlice
-from lakeindex.errors import PendingInstantError, TableCorruptError, TableUnsupportedError, UsageError
+from lakeindex.errors import (
+    PendingInstantError,
+    TableCorruptError,
+    TableUnsupportedError,
+    UsageError,
+    WriteConflictError,
+)
 from lakeindex.format.commit_metadata import WriteStat
 from lakeindex.format.file_names import parse_base_path
 from lakeindex.model import Instant, InstantState
@@ -26,11 +32,13 @@ from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.write.base_file import RECORD_KEY
-from tests.builders import Row, as_hudis, batch_of, content_of, make_table
+from tests.builders import SCHEMA, Row, as_hudis, batch_of, content_of, make_table
 from tests.golden import made_once
 from tests.scheduling import some_of
 from tests.stored_indexes import inserted
+from tests.told_tables import Shards, edit_record_index
 from tests.unit.commit.protocol_support import KilledError
+from tests.unit.operations.test_check_columns import WIDER, commit_schema
 from tests.unit.operations.test_repair import FIRST, SECOND, is_whole, live_of, root, table_of_two, told
 
 pytestmark = pytest.mark.usefixtures("time_leaps")
@@ -100,6 +108,28 @@ def test_of_two_footers_that_agree_none_is_taken(tmp_path: Path) -> None:
         bad[at] ^= value
         file.write_bytes(bad)
         assert footer_found(open_storage(str(tmp_path)), listed, written) == wanted, (at, value)
+
+
+def test_a_footer_is_not_taken_that_something_speaks_against(tmp_path: Path) -> None:
+    """Or nothing but its own checksum for: pages without one cannot agree."""
+    path = "x/f-0_0-0-0_20260101000000000.parquet"
+    file = tmp_path / path
+    file.parent.mkdir()
+    for has_checksums, count, more in ((True, 2, 0), (False, 2, 0), (True, 3, 0), (True, 2, 1)):
+        rows = pa.table({RECORD_KEY: ["a", "b"]})
+        with pq.ParquetWriter(file, rows.schema, write_page_checksum=has_checksums, store_schema=False) as writer:
+            writer.write_table(rows)
+            writer.add_key_value_metadata({"text": "A" * 50})
+        whole = file.read_bytes()
+        listed = parse_base_path(path, len(whole))
+        assert listed is not None
+        stat = WriteStat("f-0", path, "x", num_writes=count, file_size_bytes=len(whole) + more)
+        instant = Instant("20260101000000000", "commit", InstantState.COMPLETED)
+        bad = bytearray(whole)
+        bad[whole.index(b"A" * 50) + 10] ^= 1
+        file.write_bytes(bad)
+        found = footer_found(open_storage(str(tmp_path)), listed, WrittenSlice(listed, stat, instant, digest_in(whole)))
+        assert found == (whole if (has_checksums, count, more) == (True, 2, 0) else None)
 
 
 @pytest.mark.parametrize(
@@ -249,6 +279,7 @@ def test_of_several_broken_files_each_key_comes_back_once(tmp_path: Path) -> Non
         ("y can be read in part", [(0, 4), (3, 2)]),
         ("y gets its footer again", [(0, 4)]),
         ("y stays as it is", [(0, 4)]),
+        ("y stays as it is, and of the row only its key can be read", [(0, 4)]),
         ("y is cut off", [(0, 5), (0, 4)]),
         ("y comes from the slice in which it was", [(0, 4), (0, 5)]),
     ):
@@ -264,10 +295,10 @@ def test_of_several_broken_files_each_key_comes_back_once(tmp_path: Path) -> Non
         elif case == "y is cut off":
             of_y.write_bytes(of_y.read_bytes()[:-700])
         else:
-            if case == "y stays as it is":
+            if case.startswith("y stays as it is"):
                 table.upsert(batch_of([Row("n", "y", 1, "n")]), options={"hoodie.parquet.small.file.limit": "0"})
                 table.cluster(["y"], schedule=True, runner=LocalRunner(1))
-            spoil(of_y, 0)
+            spoil(of_y, 2 if "of the row" in case else 0)
         of_x.unlink()
         files = table.repair().files
         assert [(one.kept, one.back) for one in files] == had, case
@@ -348,6 +379,31 @@ def spoil(file: Path, group: int, column: str = "v") -> None:
     data = bytearray(file.read_bytes())
     data[chunk.data_page_offset + chunk.total_compressed_size // 2] ^= 0xFF
     file.write_bytes(bytes(data))
+
+
+def test_of_older_slices_too_what_can_be_read_is_had_again(tmp_path: Path) -> None:
+    """Where the newest of them is damaged: the rest comes from the one before, if there is one."""
+    for cleaned in (False, True):
+        table = table_of_groups(tmp_path / str(cleaned))
+        second = live_of(table, "x")
+        (first,) = set(second.parent.glob("*.parquet")) - {second}
+        gone = set(pq.ParquetFile(second).read_row_group(0, [RECORD_KEY]).column(0).to_pylist())
+        table.upsert(batch_of([Row("k000", "x", 2, "third")]), options={"lakeindex.parquet.row.group.rows": "100"})
+        if cleaned:
+            table.clean(1)
+        assert first.exists() is not cleaned
+        spoil(second, 0)
+        live_of(table, "x").unlink()
+        done = table.repair(apply=True)
+        adds_up(done, table)
+        keys = {f"k{n:03d}" for n in range(300)} - (gone if cleaned else set())
+        (lost,) = done.files
+        assert (lost.older, lost.back) == (f"x/{(second if cleaned else first).name}", len(keys))
+        assert lost.writes[0].batch_id == ("one" if cleaned else "two")
+        assert {row["id"]: row["v"] for row in table.read(meta=False).to_pylist()} == {
+            key: f"v{int(key[1:])}" for key in keys
+        }
+        is_whole(table)
 
 
 def test_a_partition_that_no_reader_finds_is_looked_into_before_a_file_is_given_up(tmp_path: Path) -> None:
@@ -444,6 +500,114 @@ def test_keys_that_are_lost_are_told_beside_those_of_a_repair_that_was_cut_short
     done = table.repair(apply=True)
     lost = pq.read_table(kept_of(done) / "lost-keys.parquet").to_pylist()
     assert [(one["file"][0], one["key"]) for one in lost] == [("x", "n"), ("y", "b")]
+
+
+def test_damage_to_a_column_that_the_table_has_no_more_is_no_loss(tmp_path: Path) -> None:
+    """Rows of the file itself, not the older ones of the slice before."""
+    table = make_table(tmp_path / "t", schema=WIDER, hoodie__write__table__version="6")
+    wide = batch_of([Row("a", "x", 1, "old"), Row("b", "x", 1, "old")]).append_column("extra", pa.array(["p", "q"]))
+    table.upsert(wide)
+    table.upsert(wide.set_column(2, "ts", pa.array([2, 2])).set_column(3, "v", pa.array(["new", "new"])))
+    commit_schema(table, str(int(table.history()[0].instant) + 1), SCHEMA)
+    spoil(live_of(table, "x"), 0, "extra")
+    assert not table.check().ok
+    done = table.repair(apply=True)
+    adds_up(done, table)
+    assert [(one.kept, one.back, one.older) for one in done.files] == [(2, 0, None)]
+    assert table.read(meta=False).column("v").to_pylist() == ["new", "new"]
+    is_whole(table)
+
+
+def test_a_record_index_that_was_not_told_or_has_holes_is_no_evidence(tmp_path: Path) -> None:
+    """That a key is not in it does not say then that its row was deleted: what the older slice has comes back."""
+
+    def as_of_who_keeps_no_metadata_table(table: LakeTable) -> None:
+        properties = root(table) / ".hoodie/hoodie.properties"
+        text = properties.read_text()
+        lines = [line for line in text.splitlines() if not line.startswith("hoodie.table.metadata.partitions=")]
+        properties.write_text("\n".join(lines) + "\n")
+        for n in range(2):
+            LakeTable(table.uri).upsert(batch_of([Row("u", "x", 3 + n, "untold")]))
+        properties.write_text(text)
+
+    def with_a_hole(table: LakeTable) -> None:
+        table.upsert(batch_of([Row("u", "x", 3, "told"), Row("d", "y", 3, "told")]))
+        table.upsert(batch_of([Row("a", "x", 3, "told")]))
+        table.maintain(["metadata"])
+
+        def lose(shards: Shards, _: str) -> None:
+            for entries in shards.values():
+                for key in (b"u", b"d"):
+                    entries.pop(key, None)
+
+        edit_record_index(table, lose)
+
+    for case, happens in (("untold", as_of_who_keeps_no_metadata_table), ("holes", with_a_hole)):
+        table = table_with_record_index(tmp_path / case)
+        happens(table)
+        live_of(table, "x").unlink()
+        done = table.repair(apply=True)
+        adds_up(done, table)
+        assert {row["id"] for row in table.read(meta=False).to_pylist()} == set("abdnu"), case
+        assert [(one.back, one.keys_lost) for one in done.files] == [(3, None)], case
+        assert table.metadata_verify().ok
+        is_whole(table)
+
+
+@pytest.mark.parametrize("meanwhile", ["the file is put back", "another repair was first"])
+def test_a_file_group_that_has_a_file_again_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+) -> None:
+    """Its one file was lost when it was looked at; a new slice without rows would hide what is there since."""
+    table = table_of_two(tmp_path, "9")
+    table.upsert(batch_of([Row("w", "w", 1, "alone")]))
+    lost = live_of(table, "w")
+    copy = lost.read_bytes()
+    lost.unlink()
+    real, happened = repair_files._built, list[int]()
+
+    def built(*args: Any) -> Any:
+        if not happened:
+            happened.append(1)
+            if meanwhile == "the file is put back":
+                lost.write_bytes(copy)
+            else:
+                table.upsert(batch_of([Row("z", "z", 5, "elsewhere")]))
+                assert table.repair(apply=True).instant
+                table.upsert(batch_of([Row("w", "w", 1, "alone")]))
+        return real(*args)
+
+    monkeypatch.setattr(repair_files, "_built", built)
+    with pytest.raises(WriteConflictError, match="was lost, and is back, or something newer"):
+        table.repair(apply=True)
+    assert happened
+    assert [row["v"] for row in table.read(meta=False).to_pylist() if row["id"] == "w"] == ["alone"]
+    assert table.repair(apply=True).ok
+    is_whole(table)
+
+
+def test_what_came_since_the_check_does_not_give_way_to_an_older_slice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lost file was put back, and its file group written to: the plan is made of what was found before."""
+    table = table_of_two(tmp_path, "9")
+    lost = live_of(table, "x")
+    copy = lost.read_bytes()
+    lost.unlink()
+    real = repairing.check_table
+
+    def check(*args: Any, **how: Any) -> Any:
+        report = real(*args, **how)
+        if not lost.exists():
+            lost.write_bytes(copy)
+            table.upsert(batch_of([Row("a", "x", 7, "newest")]))
+        return report
+
+    monkeypatch.setattr(repairing, "check_table", check)
+    done = table.repair(apply=True)
+    assert (done.mends, done.files, done.unmended) == ((), (), ())
+    assert [row["v"] for row in table.read(meta=False).to_pylist() if row["id"] == "a"] == ["newest"]
+    is_whole(table)
 
 
 def test_who_asks_for_files_alone_gets_a_record_index_that_is_right_of_them(tmp_path: Path) -> None:
