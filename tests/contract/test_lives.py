@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from lakeindex import create_table
@@ -67,6 +68,21 @@ class Stand:
     rows: Rows
     columns: Columns
     instant: str | None = None
+
+
+class Stream:
+    """Rows of another library: they come one by one, as slices of columns whose texts stand in runs or in a dictionary."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        for place, one in enumerate(rows.schema):
+            if one.type == TEXT:
+                column = rows.column(place).combine_chunks()
+                coded = column.dictionary_encode() if place % 2 else pc.run_end_encode(column)
+                rows = rows.set_column(place, one.name, coded)
+        self.rows = pa.Table.from_batches(rows.to_batches(1), rows.schema)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.rows.__arrow_c_stream__(requested_schema)
 
 
 Past = tuple[Stand, ...]
@@ -149,9 +165,10 @@ class Life:
             rows.append(row | {name: self.dice.choice(VALUES[kind]) for name, kind in values.items()})
         return rows
 
-    def batch(self, rows: list[Row], columns: Columns | None = None) -> pa.Table:
+    def batch(self, rows: list[Row], columns: Columns | None = None) -> pa.Table | Stream:
         values = self.columns if columns is None else columns
-        return pa.Table.from_pylist(rows, schema=pa.schema([*BASE.items(), *values.items()]))
+        made = pa.Table.from_pylist(rows, schema=pa.schema([*BASE.items(), *values.items()]))
+        return Stream(made) if self.clock % 3 == 1 else made
 
     def put(self, new: list[Row]) -> Callable[[Rows], Rows]:
         def wins(row: Row, old: Row | None) -> bool:
