@@ -96,3 +96,27 @@ def test_pieces_of_a_file_are_moments_too(tmp_path: Path) -> None:
     assert pa.Table.from_batches(opened.iter_batches(batch_size=3)).to_pydict() == {"at": MOMENTS, "l": MOMENTS}
     pq.write_table(pa.table({"l": pa.array(TIMES, LOCAL)}), tmp_path / "local.parquet")
     assert MomentsFile(str(tmp_path / "local.parquet")).schema_arrow.types == [LOCAL]
+
+
+def test_dictionaries_inside_of_columns_are_read_from_several_row_groups(tmp_path: Path) -> None:
+    """pyarrow alone reads them from one row group at a time."""
+    coded = pa.array(["a", "b", "a", None]).dictionary_encode()
+    columns = {
+        "struct": pa.StructArray.from_arrays([coded], names=["x"]),
+        "list": pa.ListArray.from_arrays([0, 1, 2, 3, 4], coded),
+        "map": pa.MapArray.from_arrays([0, 1, 2, 3, 4], ["k"] * 4, coded),
+    }
+    rows = pa.table({"id": list("abcd"), **columns})
+    path = tmp_path / "rows.parquet"
+    pq.write_table(rows, path, row_group_size=2)
+    table = lakeindex.create_table(tmp_path / "t", like=path, key="id")
+    assert table.upsert(path).inserts == 4
+    assert table.read(meta=False).sort_by("id").to_pylist() == rows.to_pylist()
+    assert table.get(path).rows.num_rows == 4
+    assert lakeindex.import_table(path, tmp_path / "i", key="id").inserted == 4
+    reader = MomentsFile(path)
+    assert pa.Table.from_batches(reader.iter_batches(3)).to_pylist() == rows.to_pylist()
+    assert reader.read(["id", "list"]).num_rows == reader.read_row_groups([0, 1], ["list"]).num_rows == 4
+    pq.write_table(rows.slice(0, 0), path)
+    assert MomentsFile(path).read().equals(rows.slice(0, 0))
+    assert table.upsert(path).noop

@@ -2,6 +2,9 @@
 
 Such a value is a moment, as Spark and Hudi read it, in microseconds: the file says no time zone, and pyarrow alone
 makes of it a local time in nanoseconds, which hold no year before 1678 or behind 2261.
+
+pyarrow reads no dictionaries inside of lists, structs and maps from several row groups at once: they are read one by
+one.
 """
 
 from __future__ import annotations
@@ -24,22 +27,34 @@ class MomentsFile(pq.ParquetFile):
         stored = super().schema_arrow
         self._columns = self._with_moments(stored) if str(_AS_STORED) in str(stored) else stored
         self._has_moments = self._columns is not stored and self._columns != stored
+        self._is_apart = any("dictionary<" in str(kind) for kind in stored.types if pa.types.is_nested(kind))
 
     @property
     def schema_arrow(self) -> pa.Schema:
         return self._columns
 
     def read(self, columns: Sequence[str] | None = None, **how: Any) -> pa.Table:
+        if self._is_apart:
+            return self.read_row_groups([*range(self.num_row_groups)], columns, **how)
         return self._in_utc(super().read(columns, **how))
 
     def read_row_group(self, i: int, columns: Sequence[str] | None = None, **how: Any) -> pa.Table:
         return self._in_utc(super().read_row_group(i, columns, **how))
 
     def read_row_groups(self, row_groups: Sequence[int], columns: Sequence[str] | None = None, **how: Any) -> pa.Table:
+        if self._is_apart and len(row_groups) > 1:
+            return pa.concat_tables([self.read_row_group(one, columns, **how) for one in row_groups])
         return self._in_utc(super().read_row_groups(row_groups, columns, **how))
 
-    def iter_batches(self, *arguments: Any, **how: Any) -> Iterator[pa.RecordBatch]:
-        for batch in super().iter_batches(*arguments, **how):
+    def iter_batches(
+        self, batch_size: int = 65_536, row_groups: Sequence[int] | None = None, **how: Any
+    ) -> Iterator[pa.RecordBatch]:
+        groups = range(self.num_row_groups) if row_groups is None else row_groups
+        for some in [[one] for one in groups] if self._is_apart else [list(groups)]:
+            yield from self._batches(batch_size, some, **how)
+
+    def _batches(self, batch_size: int, row_groups: Sequence[int], **how: Any) -> Iterator[pa.RecordBatch]:
+        for batch in super().iter_batches(batch_size, row_groups, **how):
             yield from self._in_utc(pa.Table.from_batches([batch])).to_batches() if self._has_moments else (batch,)
 
     def _with_moments(self, stored: pa.Schema) -> pa.Schema:
