@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lakeindex.api.arguments import RunArguments
-from lakeindex.api.batch_data import PathText, names_of
+from lakeindex.api.batch_data import PathText, PointInTime, names_of, point_text
 from lakeindex.api.own_stores import in_its_stores
 from lakeindex.api.run import Request, chosen_runner
 from lakeindex.model import Change, Operation
@@ -275,9 +275,9 @@ def savepoint_delete(
 @in_its_stores
 def restore(
     table: LakeTable,
-    to: str | None = None,
+    to: PointInTime | None = None,
     *,
-    before: str | None = None,
+    before: PointInTime | None = None,
     dry_run: bool = False,
     force: bool = False,
     options: Options | None = None,
@@ -301,7 +301,9 @@ def restore(
     """
     from lakeindex.operations import restore as restoring
 
-    return restoring.restore(table.uri, to, parse_options(options or {}), before=before, dry_run=dry_run, force=force)
+    asked, earlier = point_text(to, "to"), point_text(before, "before")
+    config = parse_options(options or {})
+    return restoring.restore(table.uri, asked, config, before=earlier, dry_run=dry_run, force=force)
 
 
 @in_its_stores

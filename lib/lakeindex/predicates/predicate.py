@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import acero
 
-from lakeindex.errors import UsageError, first_line
+from lakeindex.errors import UsageError, clipped, first_line
 from lakeindex.frozen import ComparedInPart
 from lakeindex.predicates.arrow_expressions import expression_of, text_of
 from lakeindex.predicates.bounds import Bounds, Facts, answers, may_be_true
@@ -85,10 +85,21 @@ class Predicate(ComparedInPart, dict=True):
     def mask(self, rows: pa.Table) -> pa.Array:
         """Whether each of some rows is chosen: bool [rows], never null. In the caller's thread: who has several threads
         shares rows among them, and who has few rows waits longer for other threads than for the answer.
+
+        Raises:
+            UsageError: an expression of the caller's fails on a row, or compares what Arrow does not.
         """
         source = acero.Declaration("table_source", acero.TableSourceNodeOptions(rows))
         asked = acero.Declaration("project", acero.ProjectNodeOptions([self.expression], ["chosen"]), [source])
-        found = asked.to_table(use_threads=False).column("chosen")
+        try:
+            found = asked.to_table(use_threads=False).column("chosen")
+        except pa.ArrowException as error:  # of a caller's own expression: a text is true, false or null of every row
+            raise UsageError(
+                f"the condition {clipped(self.text)} cannot be computed for every row: {first_line(error)}",
+                culprit=clipped(self.text),
+                hint="leave such rows out by another part of it, or give the condition as a text, whose quotients by "
+                "zero are null",
+            ) from error
         return pc.fill_null(found, fill_value=False).combine_chunks()
 
     def _guarantees(self, facts: Facts) -> list[pc.Expression]:
@@ -108,11 +119,25 @@ def predicate_of(condition: Condition, schema: pa.Schema) -> Predicate:
     """
     if isinstance(condition, pc.Expression):
         return _of_expression(condition, schema)
+    if isinstance(condition, str) and not _is_whole(condition):
+        raise UsageError(
+            f"a condition cannot be {condition!r}: half of a character is no text",
+            culprit=repr(condition),
+            hint="correct it",
+        )
     if not isinstance(condition, str) or not condition.strip():
         raise UsageError(
             f"a condition cannot be {condition!r}", culprit=repr(condition), hint="give a text or a pyarrow expression"
         )
     return _of_text(condition, schema)
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @lru_cache(maxsize=16)

@@ -104,7 +104,7 @@ def settle(how: Comparison, literal: Literal, kind: pa.DataType, column: str) ->
     if not _fits(literal, family):
         raise _does_not_fit(literal, kind, column, family)
     if family is Family.FLOAT:
-        return _settle_float(how, _float(literal, kind), literal, kind)
+        return _settle_float(how, _float(literal, kind, column), literal, kind)
     if family is Family.BOOLEAN:
         return Settling(how, literal.text == "true")
     if family is Family.TEXT:
@@ -169,9 +169,16 @@ def _fits(literal: Literal, family: Family) -> bool:
     return family is not Family.OTHER and literal.family is family
 
 
-def _float(literal: Literal, kind: pa.DataType) -> float:
-    with np.errstate(over="ignore"):
-        return float(np.dtype(kind.to_pandas_dtype()).type(literal.text))
+def _float(literal: Literal, kind: pa.DataType, column: str) -> float:
+    try:
+        with np.errstate(over="ignore"):
+            return float(np.dtype(kind.to_pandas_dtype()).type(literal.text))
+    except ValueError:
+        raise UsageError(
+            f"{literal.text!r} is nothing that column {column!r} ({kind}) can be compared with: it is no number",
+            culprit=literal.text,
+            hint=f"give {Family.FLOAT.value}",
+        ) from None
 
 
 def _settle_float(how: Comparison, value: float, literal: Literal, kind: pa.DataType) -> Settling:

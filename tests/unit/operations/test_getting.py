@@ -455,6 +455,9 @@ def test_a_file_has_the_keys_as_they_are(tmp_path: Path, begin: str):
     [
         ([1], "cannot be 1"),
         (["a", None], "cannot be None"),
+        (1, "cannot be 1"),
+        (None, "cannot be None"),
+        (["a", "\ud800"], "cannot be '.ud800'"),
         (pa.array(["a", None, None]), "key 1 is null"),
         (pa.array([1.5]), "cannot be double"),
         (pa.table({"a": ["x"], "b": ["y"]}), "which one holds the keys"),

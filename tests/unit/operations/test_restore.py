@@ -513,6 +513,7 @@ def test_a_restore_to_a_time_goes_by_the_zone_of_the_table(tmp_path: Path, monke
         end = str(ended and (ended.completion_time or first))
         moment = dt.datetime.strptime(f"{end}000+0000", "%Y%m%d%H%M%S%f%z") + dt.timedelta(hours=3)
         assert table.restore(moment.isoformat(), dry_run=True).to == first
+        assert table.restore(moment, dry_run=True).to == first
     finally:
         monkeypatch.undo()
         time.tzset()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -136,3 +138,26 @@ def test_values_are_exact(condition: str, chosen: int):
     micros = pa.array([1_767_225_600_000_000], pa.int64())
     rows = rows.set_column(2, SCHEMA.field("u"), micros.cast(pa.timestamp("us", "UTC")))
     assert predicate_of(condition, SCHEMA).filter(rows).num_rows == chosen
+
+
+def test_an_expression_that_fails_on_a_row_is_said_to():
+    """Arrow finds nothing wrong with it on no rows, or nothing at all."""
+    rows = pa.table({"id": ["("], "n": [0], "u": pa.array([0], pa.timestamp("us", "UTC"))})
+    for expression in (
+        pc.divide(pc.scalar(1), pc.field("n")) > 1,
+        pc.add_checked(pc.field("n") - 1, pc.scalar(-(2**63))) > 1,
+        pc.match_substring_regex(pc.field("id"), "("),
+        pc.field("id").cast("int64") == 1,
+        pc.field("u") == dt.datetime(2026, 1, 1),  # noqa: DTZ001 - a local time, beside a moment
+    ):
+        with pytest.raises(UsageError, match="cannot be computed for every row") as refused:
+            predicate_of(expression, rows.schema).mask(rows)
+        assert refused.value.culprit == str(expression)
+        assert "give the condition as a text" in str(refused.value.hint)
+
+
+def test_what_is_no_number_and_no_text_is_refused():
+    with pytest.raises(UsageError, match="'1e' is nothing that column 'f'"):
+        predicate_of("f = 1e", pa.schema([("f", pa.float64())]))
+    with pytest.raises(UsageError, match="half of a character"):
+        predicate_of("id = '\ud800'", SCHEMA)

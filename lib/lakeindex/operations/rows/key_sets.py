@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -165,7 +165,8 @@ def key_set(keys: KeySet, form: KeyForm) -> pa.Array:
     elif isinstance(keys, (pa.Array, pa.ChunkedArray)):
         found = form.check(_as_text(keys))
     else:
-        found = _of_list([keys] if isinstance(keys, (str, Mapping)) or _is_one_key(keys, form) else keys, form)
+        is_one = isinstance(keys, (str, Mapping)) or not isinstance(keys, Iterable) or _is_one_key(keys, form)
+        found = _of_list([keys] if is_one else keys, form)
     distinct = found.unique()
     return distinct.take(pc.sort_indices(distinct))
 
@@ -235,7 +236,10 @@ def _of_list(keys: Sequence[Any], form: KeyForm) -> pa.Array:
             rows.append({form.fields[0]: key})
         else:
             raise _no_key(key, "give a text as it is stored, or the values of its columns as a dict")
-    found = [form.check(pa.array(texts, pa.string())), *files]
+    try:
+        found = [form.check(pa.array(texts, pa.string())), *files]
+    except UnicodeEncodeError as error:
+        raise _no_key(error.object, "half of a character is no text") from None
     if rows:
         made = form.of_values({name: [row[name] for row in rows] for name in form.fields or rows[0]})
         found.append(made.cast(pa.string()))
