@@ -93,7 +93,8 @@ class Predicate(ComparedInPart, dict=True):
         asked = acero.Declaration("project", acero.ProjectNodeOptions([self.expression], ["chosen"]), [source])
         try:
             found = asked.to_table(use_threads=False).column("chosen")
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:  # of a caller's own expression: a text is true, false or null of every row
+        # of a caller's own expression: a text is true, false or null of every row
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise UsageError(
                 f"the condition {clipped(self.text)} cannot be computed for every row: {first_line(error)}",
                 culprit=clipped(self.text),
