@@ -165,8 +165,8 @@ def key_set(keys: KeySet, form: KeyForm) -> pa.Array:
     elif isinstance(keys, (pa.Array, pa.ChunkedArray)):
         found = form.check(_as_text(keys))
     else:
-        is_one = isinstance(keys, (str, Mapping)) or not isinstance(keys, Iterable) or _is_one_key(keys, form)
-        found = _of_list([keys] if is_one else keys, form)
+        is_single = isinstance(keys, (str, Mapping)) or not isinstance(keys, Iterable)
+        found = _of_list([keys] if is_single or _is_one_key(keys, form) else [*keys], form)
     distinct = found.unique()
     return distinct.take(pc.sort_indices(distinct))
 
