@@ -40,7 +40,8 @@ def library_with_one_more(folder: Path) -> Path:
 
 def environment(library: Path) -> dict[str, str]:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(library), str(ROOT))), "LAKEINDEX_CONTRACT_TYPES": "SQLITE"}
-    env.pop("COVERAGE_PROCESS_START", None)
+    for name in ("COVERAGE_PROCESS_START", "LAKEINDEX_IN_TURNS"):
+        env.pop(name, None)
     return env
 
 
