@@ -43,8 +43,15 @@ def view_of(table: LakeTable) -> tuple[Table, MetadataView]:
 
 
 def check_indexes(table: LakeTable) -> None:
-    """Every key is where the index says, no other is known, and each file has the filter of its footer."""
+    """Every key is where the index says, no other is known, each file has the filter of its footer, and each delta
+    commit was completed before its commit.
+    """
     opened, view = view_of(table)
+    if view.table.layout.has_completion_times:
+        ends = {one.time: one.completion_time or "" for one in view.data.completed_writes}
+        deltas = [one for one in view.timeline.completed_writes if one.time in ends]
+        assert deltas
+        assert all((one.completion_time or "") < ends[one.time] for one in deltas)
     there: dict[str, tuple[str, str]] = {}
     filters: dict[str, bytes] = {}
     snapshot = opened.snapshot()
