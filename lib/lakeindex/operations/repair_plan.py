@@ -240,13 +240,13 @@ class Findings:
         if self._snapshot is None:
             return ()
         named = named_snapshot(self._storage, self._timeline, self._files_said(now=True)).base_files_all()
-        there = {(one.partition_path, one.file_id): one for one in self._snapshot.base_files_all()}
-        known = {(one.file.partition_path, one.file.file_id) for one in self._written}
+        there = {_place_of(one): one for one in self._snapshot.base_files_all()}
+        known = {_place_of(one.file) for one in self._written}
         return tuple(
             one
             for one in named
-            for other in [there.get((one.partition_path, one.file_id))]
-            if (one.partition_path, one.file_id) not in known
+            for other in [there.get(_place_of(one))]
+            if _place_of(one) not in known
             and (other is None or comparable(other.instant_time) < comparable(one.instant_time))
         )
 
@@ -309,7 +309,7 @@ class Findings:
                     held[file] = keys_left(self._table.uri, file)
                 yield Unmended(one.kind, path, one.message, why or "", one.hint)
             elif MendKind.FILE in self._kinds:
-                left.setdefault((named.partition_path, named.file_id), []).append((named, one))
+                left.setdefault(_place_of(named), []).append((named, one))
         newest: list[tuple[BaseFile, Violation]] = []
         for slices in left.values():  # a file group gets one new slice
             *older, last = sorted(slices, key=lambda each: age_of(each[0]))
@@ -354,7 +354,7 @@ class Findings:
         is_global = index is not None and index.is_global
         scope = self._snapshot.base_files_all() if is_global else files.live
         apart = {*self._broken_files, *self._proven}
-        elsewhere = [one for one in scope if (one.partition_path, one.file_id) not in renewed and one.path not in apart]
+        elsewhere = [one for one in scope if _place_of(one) not in renewed and one.path not in apart]
         written, told = self._written_at.get(file.path), said.get(group)
         if told is not None and len(told) != (max(len(told), 1) if written is None else written.stat.num_writes):
             told = None  # it has lost keys, or never had them: that one is not there says nothing
@@ -531,7 +531,7 @@ class Findings:
         """Rows of the live files, as their commits say; of those of archived commits, as their footers do."""
         live = live_slices(self._commits)
         files = () if self._snapshot is None else self._snapshot.base_files_all()
-        older = [one for one in files if (one.partition_path, one.file_id) not in live and one.path not in self._proven]
+        older = [one for one in files if _place_of(one) not in live and one.path not in self._proven]
         counted = (one or 0 for one in rows_by_footer(self._storage, older))
         return sum(one.stat.num_writes for one in live.values()) + sum(counted)
 
