@@ -132,7 +132,7 @@ class Told:
 told = Told()
 atexit.register(print, "the end")
 if sys.argv[1] == "beside a thread":
-    threading.Timer(0.2, print, ["the thread"]).start()
+    threading.Thread(target=lambda: (threading.main_thread().join(), print("the thread"))).start()
 sys.argv = ["lakeindex", *sys.argv[2:]]
 from lakeindex.cli import run
 run()
