@@ -31,7 +31,7 @@ from lakeindex.errors import (
 )
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
 from lakeindex.table.handle import Table
-from tests.contract.test_lives import INDEXES, Life, Operation, Past, RefusedError, Stand, born, serving, writing
+from tests.contract.test_lives import AFTER, INDEXES, Life, Operation, Past, RefusedError, born
 from tests.model.harness import READS
 from tests.model.power import pass_for_dead
 from tests.model.scheduling import Killed
@@ -41,13 +41,6 @@ pytestmark = pytest.mark.usefixtures("time_leaps")
 
 TRIALS: Final = int(os.environ.get("LAKEINDEX_CONTRACT_EXAMPLES", "24"))
 ALL_INDEXES: Final = (*INDEXES, "RECORD_LEVEL_INDEX")
-AFTER: Final = {  # what an index may become whose keys are unique in the same scope
-    "BLOOM": "SIMPLE",
-    "SIMPLE": "BUCKET",
-    "BUCKET": "BLOOM",
-    "INMEMORY": "GLOBAL_SIMPLE",
-    "RECORD_LEVEL_INDEX": "BLOOM",
-}
 REFUSALS: Final = (UsageError, InputError, TableUnsupportedError, IndexNotBuiltError)
 BESIDE: Final = {"lakeindex.lock.wait": "0"}  # who comes in between does not wait for who stands still
 ALONE: Final = {"lakeindex.lock.lease": "2", "lakeindex.lock.wait": "30"}
@@ -56,48 +49,6 @@ _numbers = count()
 
 class Turns(Life):
     """A life with more operations, and readers."""
-
-    def rollback(self) -> Operation:
-        instant = max(self.states)
-
-        def makes(past: Past) -> Past:
-            while past[-1].instant is None and len(past) > 1 and past[-1].rows == past[-2].rows:
-                past = past[:-1]
-            if past[-1].instant != instant:
-                raise RefusedError
-            return past[:-1] or (Stand({}, self.columns),)
-
-        return Operation(lambda options, **_: self.table.rollback(instant, options=options), makes)
-
-    def savepoint_delete(self) -> Operation:
-        kept = self.dice.choice([one.instant for one in self.table.savepoint_list().savepoints] or ["1"])
-        return serving(lambda **given: self.table.savepoint_delete(kept, **given))
-
-    def delete_partitions(self) -> Operation:
-        part = f"p{self.dice.randrange(3)}"
-        return writing(
-            lambda **given: self.table.delete_partitions([part], **given),
-            lambda rows: {key: row for key, row in rows.items() if row["part"] != part},
-        )
-
-    def build_partition(self) -> Operation:
-        name = self.dice.choice(["column_stats", "partition_stats", "bloom_filters", "record_index"])
-        return serving(lambda **given: self.table.metadata_build([name], **given))
-
-    def drop_partition(self) -> Operation:
-        name = self.dice.choice(["column_stats", "partition_stats", "bloom_filters"])
-        return serving(lambda **given: self.table.metadata_drop([name], **given))
-
-    def compact(self) -> Operation:
-        options = {"hoodie.metadata.compact.max.delta.commits": "1"}
-        return serving(lambda **given: self.table.maintain(["metadata", "compact"], options=given["options"] | options))
-
-    def index_build(self) -> Operation:
-        return serving(self.table.index_build)
-
-    def migrate(self) -> Operation:
-        to, more = AFTER[self.index], {"hoodie.bucket.index.num.buckets": "2"} if self.index == "SIMPLE" else {}
-        return serving(lambda options: self.table.index_migrate(to, options=options | more))
 
     def operations(self) -> list[Callable[[], Operation]]:
         """Those that can be done; what writes rows more often."""
