@@ -317,7 +317,9 @@ def _make_metadata_table(table: Table, spec: CreateSpec, *, wanted: bool | None)
         return ()
     partitions = default_partitions(table.properties, spec.schema_text or "")
     index_type = table.bound_for(WriteConfig()).index_type
-    if index_type is IndexType.RECORD_INDEX:
+    if not table.properties.populate_meta_fields:
+        pass  # no partition of keys is made of files that say nothing of them: a record index is stored beside it
+    elif index_type is IndexType.RECORD_INDEX:
         partitions = (*partitions, RECORD_INDEX)
     elif index_type is IndexType.RECORD_LEVEL_INDEX and wanted and table.properties.layout != LAYOUT_1:
         partitions = (FILES, RECORD_INDEX)

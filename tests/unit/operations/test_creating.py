@@ -230,3 +230,12 @@ def test_a_metadata_table_that_was_dropped_stays_away(tmp_path: Path) -> None:
     table.metadata_drop()
     again = make(tmp_path, table_version=9, exists="ok")
     assert again.inspect().metadata_partitions == ()
+
+
+@pytest.mark.parametrize("index", ["RECORD_INDEX", "RECORD_LEVEL_INDEX"])
+def test_a_record_index_of_keys_that_no_file_stores_is_beside_the_metadata_table(tmp_path: Path, index: str) -> None:
+    table = make(
+        tmp_path, index=index, table_version=9, metadata=True, properties={"hoodie.populate.meta.fields": False}
+    )
+    assert "record_index" not in {one.name for one in table.metadata_status().partitions}
+    assert table.index_status().index_type == index
