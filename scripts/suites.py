@@ -86,11 +86,11 @@ LANES: Final = (
         Suite("lint", 300),
         Suite("docs", 300),
         Suite("test", 3000),
-        Suite("test-slow", 1500, ("LAKEINDEX_IN_TURNS=3",)),
+        Suite("test-slow", 1500, ("LAKEINDEX_IN_TURNS=4",)),
         Suite("model", 2700, (f"MODEL=not ({MODEL_WEEKLY})", "LAKEINDEX_MODEL_LIMIT=50", "LAKEINDEX_IN_TURNS=3")),
     ),
     (
-        Suite("interop", 1800, ("LAKEINDEX_INTEROP=sixth",)),
+        Suite("interop", 2400, ("LAKEINDEX_INTEROP=sixth", "WORKERS=1")),  # another one starts the JVMs anew
         Suite("test-cluster", 900),
         Suite("browser", 900),
         Suite("test-demo", 1200),
