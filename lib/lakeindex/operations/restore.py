@@ -6,6 +6,7 @@ from typing import ClassVar, Final
 
 from msgspec.structs import replace
 
+from lakeindex.catalogs.syncing import sync_after
 from lakeindex.commit.recovery import maintaining
 from lakeindex.commit.services.clean import by_end, finish_cleans
 from lakeindex.commit.services.restore import Going, later_writes, plan_restore, restore_table
@@ -199,7 +200,8 @@ def restore(
         )
     table = _writable(uri, config)
     target = _newest_at(table, to) if to is not None else _before(table, before or "")
-    return _restore(table, target, config, dry_run=dry_run, force=force, shown=shown)
+    done = _restore(table, target, config, dry_run=dry_run, force=force, shown=shown)
+    return done if dry_run else replace(done, notes=done.notes + sync_after(table.uri, config or WriteConfig()))
 
 
 def _newest_at(table: Table, text: str) -> str:

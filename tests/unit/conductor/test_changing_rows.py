@@ -403,6 +403,19 @@ def test_rows_that_are_committed_meanwhile_are_among_them(what: str, other: list
     assert world.table.check().ok
 
 
+def test_each_file_that_is_committed_meanwhile_is_searched() -> None:
+    """Also one behind a file without such a row."""
+    world, oracle = MemoryTable("BLOOM"), Oracle()
+    world.upsert(FIRST)
+    other = [Row("m", "a", 9, "does not meet it"), Row("n", "elsewhere", 1, "meets it")]
+    happened = world.once(writes_data, lambda: world.upsert(other))
+    change(world, "delete")
+    assert happened
+    oracle.apply([*FIRST, *other])
+    changed(oracle, "delete")
+    assert content_of(world.table) == oracle.content()
+
+
 def test_a_commit_that_is_taken_back_meanwhile_brings_rows_back() -> None:
     """Its rows did not meet the condition, those of before do."""
     world, oracle = MemoryTable("BLOOM"), Oracle()
@@ -459,18 +472,24 @@ def test_zeros_keep_the_sign_that_is_computed(tmp_path: Path) -> None:
             assert [signs[0][place] for place in numbers] == [signs[1][place] for place in numbers], name
 
 
-def test_a_struct_of_the_key_is_not_set(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("partitions", "fields", "why"),
+    [((), "recordkey.fields=", "record key"), (("id",), "partition.fields=", "partition path")],
+)
+def test_a_struct_of_the_key_or_of_the_path_is_not_set(
+    tmp_path: Path, partitions: tuple[str, ...], fields: str, why: str
+) -> None:
     """Another writer's table: we name whole columns."""
     schema = pa.schema(
         [("st", pa.struct([("id", pa.string()), ("x", pa.int64())])), ("id", pa.string()), ("v", pa.string())]
     )
-    table = make_table(tmp_path / "t", schema=schema, partitions=(), ordering=None)
+    table = make_table(tmp_path / "t", schema=schema, keys=("id",), partitions=partitions, ordering=None)
     properties = tmp_path / "t/.hoodie/hoodie.properties"
     text = properties.read_text()
-    assert "recordkey.fields=id\n" in text
-    properties.write_text(text.replace("recordkey.fields=id\n", "recordkey.fields=st.id\n"))
+    assert f"{fields}id\n" in text
+    properties.write_text(text.replace(f"{fields}id\n", f"{fields}st.id\n"))
     table.upsert(pa.Table.from_pylist([{"st": {"id": "a", "x": 1}, "id": "i", "v": "1"}], schema))
-    with pytest.raises(UsageError, match=r"'st'.*record key"):
+    with pytest.raises(UsageError, match=f"'st'.*{why}"):
         table.update({"st": pa.scalar({"id": "b", "x": 1}, schema.field("st").type)}, where="true")
     assert table.update({"v": "'2'"}, where="st.x = 1").fates == {"updates": 1}
 

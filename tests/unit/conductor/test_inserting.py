@@ -163,6 +163,9 @@ def test_a_partition_is_not_emptied_by_rows_that_are_left_out(tmp_path: Path, in
             overwritten()
         assert "delete_partitions" in str(caught.value.hint)
         assert content_of(table) == oracle.content()
+    with pytest.raises(InputError, match="partition 'y' would be left without rows"):  # the second of two
+        table.insert_overwrite(batch_of([Row("k0", "x", 9, "9"), Row("k2", "y", 9, "9")]), options=drop)
+    assert content_of(table) == oracle.content()
     twice = [Row("n", "x", 1, "loses"), Row("n", "new", 2, "wins"), Row("k2", "z", 5, "over")]
     done = table.insert_overwrite(batch_of(twice))
     assert (done.inserts, done.combined, done.rows_replaced) == (2, 1, 4)

@@ -180,6 +180,9 @@ def test_keys_are_not_proven_unique_nor_chosen_among_copies_by_an_older_slice(tm
         with pytest.raises(TableCorruptError, match="is missing"):
             work()
     assert len(table.history()) == before
+    of_the_table = table_of_one_left(tmp_path / "global", "GLOBAL_BLOOM")
+    with pytest.raises(TableCorruptError, match="is missing"):  # nor to lie where their columns say
+        of_the_table.index_migrate(IndexType.BLOOM)
     table.repair(apply=True)
     assert table.repair_keys().keys == 0
     assert table.index_migrate(IndexType.GLOBAL_BLOOM).instant is not None

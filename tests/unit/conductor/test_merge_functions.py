@@ -141,6 +141,27 @@ def replacing(name: str, value: Any) -> Callable[..., pa.Table]:
     return function
 
 
+def test_what_a_function_may_not_do_with_one_row_of_several(tmp_path: Path) -> None:
+    table = made(tmp_path / "t")
+    table.upsert(batch([("a", "x", 1, 1), ("b", "x", 1, 1)]))
+    before = content(table)
+    for name, bad, why in (
+        ("must", None, "cannot be stored"),
+        ("ts", 0, "changed column 'ts'"),
+        (MARK, True, "marked rows"),
+    ):
+
+        def function(_: pa.Table, new: pa.Table, name: str = name, bad: Any = bad) -> pa.Table:
+            place = new.schema.get_field_index(name)
+            values = [False] * len(new) if place < 0 else new[name].to_pylist()
+            column = pa.array([*values[:-1], bad], pa.bool_() if place < 0 else new.schema.field(name).type)
+            return new.append_column(name, column) if place < 0 else new.set_column(place, name, column)
+
+        with pytest.raises(UsageError, match=why):
+            table.upsert(batch([("a", "x", 2, 1), ("b", "x", 2, 1)]), merge=function)
+    assert content(table) == before
+
+
 @pytest.mark.parametrize(
     ("function", "why"),
     [

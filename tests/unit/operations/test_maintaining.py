@@ -405,6 +405,21 @@ def test_writes_are_counted_that_were_rolled_back_and_not_what_did_it(
     assert settle(world, tmp_path) == {"rolled_back": gone, "committed": 0, "cleans_finished": 0}
 
 
+def test_what_its_writer_commits_meanwhile_is_counted_as_committed_alone(tmp_path: Path) -> None:
+    world = MemoryTable("BLOOM")
+    first = str(world.upsert([Row("a", "x", 1, "1")]).instant)
+    time = next_instant_time(world.timeline().max_time, 0)
+    for state in ("commit.requested", "inflight"):
+        world.store.write(f".hoodie/{time}.{state}", b"")
+    commit = world.store.read(f".hoodie/{first}.commit")
+    done = world.once(
+        lambda call: call.name == "create" and "lock" in call.path,
+        lambda: world.store.write(f".hoodie/{time}.commit", commit),
+    )
+    assert settle(world, tmp_path) == {"rolled_back": 0, "committed": 1, "cleans_finished": 0}
+    assert done
+
+
 def test_what_others_archive_meanwhile_was_not_rolled_back(tmp_path: Path) -> None:
     """Settling waits for whoever holds the lock, and many a writer archives at its end."""
     world = MemoryTable("BLOOM")

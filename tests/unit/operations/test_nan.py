@@ -148,3 +148,13 @@ def test_an_end_that_is_not_a_number_misleads_nobody(tmp_path: Path) -> None:
         footer = footer.replace(struct.pack(kind, 43.5), struct.pack(kind, NAN))
     path.write_bytes(data[:begin] + footer)
     assert Broken.STATISTICS not in {one.kind for one in table.check().violations}
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_an_update_may_change_the_sign_of_a_zero_alone(tmp_path: Path, kind: pa.DataType) -> None:
+    schema = pa.schema([pa.field("id", pa.string(), nullable=False), ("ts", pa.int64()), ("x", kind)])
+    table = make_table(tmp_path / "t", schema=schema, partitions=())
+    for ts, zero in enumerate((0.0, -0.0, 0.0)):
+        table.upsert(pa.table([["a", "b"][: 2 - ts % 2], [ts] * (2 - ts % 2), [zero] * (2 - ts % 2)], schema=schema))
+        (found,) = table.get(["a"]).rows["x"].to_pylist()
+        assert math.copysign(1, found) == math.copysign(1, zero)

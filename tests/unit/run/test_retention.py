@@ -98,14 +98,14 @@ def test_a_first_run_says_what_it_left(tmp_path: Path):
 
 
 def test_a_root_that_is_a_table_or_holds_one_is_refused(tmp_path: Path):
-    lake = tmp_path / "lake"
+    lake = tmp_path / "all" / "lake"
     sibling = make_table(lake / "zone" / "sibling")
     upsert(sibling, 1)
     before = content_of(sibling)
     table = make_table(tmp_path / "t")
     upsert(table, 1)
     age(lake)
-    for root in (lake, lake / "zone", lake / "zone" / "sibling", tmp_path):
+    for root in (lake.parent, lake, lake / "zone", lake / "zone" / "sibling", tmp_path):
         with pytest.raises(UsageError, match=r"holds the table|is a table"):
             table.maintain(["runs"], checkpoints=str(root))
         with pytest.raises(UsageError, match=r"holds the table|is a table"):
