@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
+from lakeindex.catalogs.syncing import sync_after
 from lakeindex.commit.recovery import maintaining
 from lakeindex.commit.services.metadata_service import build_metadata_table, drop_metadata_table
 from lakeindex.errors import InvariantError, MetadataTableError, OptionError, TableCorruptError
@@ -155,6 +156,8 @@ def repair_table(
     if asked.apply and found.mends:
         repair.table.check_writable(repair.config)
         summary = repair.apply(repair.settled(found), repair_keys)
+        if summary.instant is not None:
+            summary = replace(summary, notes=summary.notes + sync_after(repair.table.uri, repair.config))
     elif found.of(MendKind.KEYS) and not (found.of(MendKind.STRAY) or found.damages):
         summary = without_doubled(summary, repair_keys(dry_run=True))  # else those may be the other holders
     return replace(summary, seconds=round(time.perf_counter() - started, 4))

@@ -41,3 +41,17 @@ def test_a_rescale_and_a_rollback_tell_the_catalogs(tmp_path: Path) -> None:
     assert table.rescale(2, options=NOBODY, dry_run=True).notes == ()
     assert len(table.rescale(2, options=NOBODY).notes) == 1
     assert len(table.rollback(table.history()[0].instant, options=NOBODY).notes) == 1
+
+
+def test_a_repair_that_commits_tells_the_catalogs(tmp_path: Path) -> None:
+    """Its plan does not, nor one that takes nothing but a file of nobody away."""
+    table = make_table(tmp_path / "t", hoodie__index__type="BLOOM")
+    table.upsert(batch_of([Row("a", "x", 1, ""), Row("b", "y", 1, "")]))
+    (lost,) = (tmp_path / "t/x").glob("*.parquet")
+    (tmp_path / "t/y" / lost.name.replace("_0-", "_9-")).write_bytes(lost.read_bytes())
+    assert table.repair(["stray"], apply=True, options=NOBODY).notes == ()
+    lost.unlink()
+    assert table.repair(options=NOBODY).notes == ()
+    done = table.repair(apply=True, options=NOBODY)
+    assert done.instant is not None
+    assert [note.partition(";")[0] for note in done.notes] == ["the catalog hive does not know the commit yet"]
