@@ -84,22 +84,27 @@ _INSERTS: Final = frozenset({str(Operation.INSERT), str(Operation.BULK_INSERT)})
 """A batch that was inserted in one of these ways is inserted: an import goes on with the other one."""
 
 
-def find_done(context: WriteContext, run: RunIdentity, timeline: Timeline | None = None) -> AlreadyDone | None:
+def find_done(
+    context: WriteContext, run: RunIdentity, timeline: Timeline | None = None, own: str | None = None
+) -> AlreadyDone | None:
     """The batch's commit, if it is in the table and not to be committed again.
 
     Args:
         timeline: of the table, if it was loaded just now.
+        own: the instant of an attempt of the run that did not end: what was asked for with ``force`` is done by it.
 
     Raises:
         BatchIdReusedError: the batch was committed with other input, or something else was done with it.
         TableUnsupportedError: it cannot be told with which.
     """
-    if context.force:
+    if context.force and own is None:
         return None
     entry = find_batch(context.storage, timeline or context.table.load_timeline(), run.batch_id)
     if entry is None:
         return None
     is_same = not entry.input_digest or run.has_input(entry.input_digest)
+    if context.force and not (is_same and entry.instant == own):
+        return None
     if is_same is None:
         raise TableUnsupportedError(
             f"batch {run.batch_id!r} was committed by instant {entry.instant}; "

@@ -48,6 +48,7 @@ from lakeindex.commit.run_records import (
     claim_scheduled,
     drop_claim,
     forget_run,
+    newest_attempt,
     newest_plan,
     start_attempt,
     store_plan,
@@ -333,6 +334,9 @@ def begin_write(
         session.close()
         forget_run(table.storage, run.key)
         return replace(done, notes=session.notes)
+    if attempt.number > 1 and newest_attempt(table.storage, run.key) is None:
+        session.close()  # recovery has ended the run that this was an attempt of, and something else is asked for now
+        return begin_write(table, run, operation, config, force=force, host=host, verify=verify)
     return session
 
 
@@ -370,10 +374,11 @@ class WriteSession:
         with context.locked(f"start of run {self._run.run_id}") as lock:
             check_clock(context, lock)
             properties = check_metadata_table(context.table, context.config)
+            before = newest_plan(context.storage, self._run.key) if context.force else None
             timeline = recover(context, lock)
             sweep_deltas(context, properties)
             forget_dead_changes(context.storage, context.table.load_timeline)
-            return find_done(context, self._run, timeline)
+            return find_done(context, self._run, timeline, own=None if before is None else before.instant)
 
     def take_turn(self, scope: TurnScope) -> bool:
         """Wait while others change what this run is going to change; whether there were any. See

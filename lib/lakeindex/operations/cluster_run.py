@@ -144,7 +144,7 @@ class _Output(Frozen):
     def content(self) -> str:
         """The same for the same rows."""
         if self.places is not None:
-            return str(self.places)
+            return f"{self.places} {self.order.cuts[max(self.places.start - 1, 0) : self.places.stop]}"
         return "\0".join(one.path for part in self.parts for one in part)
 
 
@@ -236,7 +236,7 @@ class Cluster:
             for n, one in enumerate(outputs)
         ]
         digest = digest_of_text(
-            identity.input_digest, mover.columns, *(f.path for f in replaced), *(one.content for one in outputs)
+            identity.input_digest, mover.writes, *(f.path for f in replaced), *(one.content for one in outputs)
         )
         begins_as = names.REPLACE_COMMIT if self._is_bucketed else self._table.properties.timeline_layout.clustering
         replacement = Replacement(replaced, begins_as=begins_as, groups_only=True)

@@ -430,7 +430,7 @@ class NewSlices(Frozen):
                 seen = _with_later(damages, snapshot, known)
                 found = salvaged(self.uri, opened.facts.schema, seen, self.runner)
                 planned = [_planned(one, n, found) for n, one in enumerate(damages)]
-                digest = digest_of_text(asked, mover.columns, *(str(found[one.place].rows.num_rows) for one in damages))
+                digest = digest_of_text(asked, mover.writes, *(str(found[one.place].rows.num_rows) for one in damages))
                 plan = session.plan(planned, snapshot.instant_time, digest)
                 built = _built(mover, plan.files, [found[one.place] for one in damages])
                 commit = _commit(opened.table, mover, damages, built, self.kept)

@@ -293,7 +293,7 @@ class Rescale:
         ]
         everywhere = self._layout is None or _is_about_others(self._layout, self._target, old)
         record = index_record(spec_of(self._target))
-        digest = digest_of_text(self._asked, mover.columns, *(file.path for file in replaced))
+        digest = digest_of_text(self._asked, mover.writes, *(file.path for file in replaced))
         plan = session.plan(planned, snapshot.instant_time, digest, Replacement(replaced, record, everywhere))
         tasks = [
             mover.task(file, placing, [_pieces(split, path, bucket)])

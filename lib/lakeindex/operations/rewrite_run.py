@@ -508,6 +508,11 @@ class Mover(Frozen):
         """Names the columns that the files are read with: they may be others in the next try."""
         return digest_of_text(moved_schema(self.facts.schema).to_string())
 
+    @property
+    def writes(self) -> str:
+        """Names how new files are written: a try with other options does not take over what this one has written."""
+        return digest_of_text(self.columns, *self.config.encoding)
+
     def split(self, files: Sequence[BaseFile], placing: Callable[[BaseFile], Placing], mark: str) -> list[SplitFile]:
         """Take old files apart.
 

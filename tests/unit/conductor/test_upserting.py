@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 
 from lakeindex.api.table import LakeTable
 from lakeindex.commit.write_session import WriteSession
-from lakeindex.errors import OptionError, TableCorruptError
+from lakeindex.errors import OptionError, StorageError, TableCorruptError
 from lakeindex.files.footer_cache import CACHE_FOLDER
 from lakeindex.format.partitions import parse_partition_metadata
 from lakeindex.options.types import Codec
+from lakeindex.run.summary import RunSummary
+from lakeindex.storage.memory import Fault
+from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Oracle, Row, as_hudis, batch_of, content_of, counts_of, make_table, rows_of
 from tests.meanwhile import Meanwhile, MemoryTable
 from tests.strategies import examples
@@ -189,6 +192,26 @@ def test_a_killed_run_is_gone_on_with_under_its_names_only_if_the_same_is_writte
     expected = {"options": None, "nulls": "1", "rows": "other"}.get(what, "NA")
     assert {r["id"]: r["v"] for r in rows_of(table)} == {"a": expected, "b": "1"}
     assert table.check().ok
+
+
+@pytest.mark.parametrize("other", [False, True], ids=["the same", "other rows"])
+def test_a_forced_run_that_was_cut_short_behind_its_decision_is_done_once(other: bool) -> None:
+    world = MemoryTable.holding([Row("a", "x", 1, "1")])
+
+    def forced(value: str) -> RunSummary:
+        rows = batch_of([Row("a", "x", 2, value)])
+        folder = f"memory://{world.name}-runs"
+        return world.table.upsert(rows, batch_id="b", force=True, checkpoints=folder, runner=LocalRunner(1))
+
+    forced("first")
+    world.store.hook = lambda call: Fault.ERROR if (call.name, call.path[-7:]) == ("create", ".commit") else None
+    with pytest.raises(StorageError, match="was decided"):
+        forced("second")
+    world.store.hook = None
+    assert forced("third" if other else "second").noop is not other
+    assert len(world.timeline().completed_writes) == (4 if other else 3)
+    assert [r["v"] for r in rows_of(world.table)] == ["third" if other else "second"]
+    assert not forced("second").noop, "who asks again wants it again"
 
 
 def test_upsert_late_batch_rewrites_nothing(tmp_path: Path):

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from lakeindex.api.table import LakeTable
 from lakeindex.commit.recovery import give_way, maintaining
 from lakeindex.commit.services.rollback import rollback_instant
+from lakeindex.commit.write_session import WriteSession
 from lakeindex.errors import (
     InvariantError,
     PendingInstantError,
@@ -34,6 +35,7 @@ from lakeindex.options.clustering_options import LAYOUT_OPTION, UPDATES_OPTION, 
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner
+from lakeindex.tasks.memory_bound import write_bytes
 from lakeindex.timeline.avro_instants import (
     ClusteringGroup,
     ClusteringSlice,
@@ -803,6 +805,42 @@ def test_pieces_that_were_cut_at_other_places_are_not_taken_over(
             table.cluster(sort="columns", columns=["v"], runner=RUNNER)
     monkeypatch.setattr(bound, lambda: 40_000)
     assert table.cluster(sort="columns", columns=["v"], runner=RUNNER).rows_after == 400
+    assert whole(table).equals(before)
+
+
+@pytest.mark.parametrize("what", ["nothing", "cuts", "codec", "row groups", "filter"])
+def test_files_that_were_made_otherwise_are_not_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """By a run that is started again with other options, or with more memory."""
+    table = make_table(tmp_path / "t")
+    values = "aaaaaaabcccccddeeeee"  # cut into 8 and into 12 places it has the same number of each, and others
+    for n in range(2):
+        batch = [Row(f"k{key}", "x", 1, value) for key, value in enumerate(values) if key % 2 == n]
+        upsert(table, batch, f"part {n}")
+    size = sum(one.size_bytes for one in files_of(table))
+    before, bound = whole(table), "lakeindex.operations.cluster_run.current_bound"
+    asked = {"sort": "columns", "columns": ["v"], "target_size": size // 4 + 1, "runner": RUNNER}
+    options = {
+        "codec": {"hoodie.parquet.compression.codec": "gzip"},
+        "row groups": {"lakeindex.parquet.row.group.rows": "50"},
+        "filter": {"hoodie.index.bloom.fpp": "0.5"},
+    }.get(what, {})
+    instants = []
+
+    def dies(session: WriteSession, *_: object) -> None:
+        instants.append(session.instant)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bound, lambda: write_bytes(size, 0) // 7)
+        patched.setattr(WriteSession, "publish", dies)
+        with pytest.raises(KeyboardInterrupt):
+            table.cluster(**asked)
+    monkeypatch.setattr(bound, lambda: write_bytes(size, 0) // (11 if what == "cuts" else 7))
+    done = table.cluster(**asked, options=options)
+    assert (done.rows_after, done.files_after) == (20, 4)
+    assert (done.instant in instants) is (what == "nothing")
     assert whole(table).equals(before)
 
 
