@@ -159,12 +159,15 @@ class Snapshot(ComparedInPart):
         """The live base files of all partitions, by partition, then file id."""
         return tuple(file for partition in self.partitions() for file in self.base_files(partition))
 
-    def check_newest(self, files: Iterable[BaseFile]) -> None:
+    def check_newest(self, files: Iterable[BaseFile], *, every: bool = False) -> None:
         """Make sure that live files are the newest of their groups by the commits, too: where a newer one is lost, an
         older slice stands in, and what is built on it never has the rows of the lost one.
 
         Nothing is read where no commit is newer than the files, nor where the metadata table names the files: it names
         lost ones, too. Of a long timeline the newest commits are read.
+
+        Args:
+            every: read all commits of the timeline that are newer: for work that takes much longer anyway.
 
         Raises:
             TableCorruptError: a commit names a newer one.
@@ -174,15 +177,18 @@ class Snapshot(ComparedInPart):
             return
         oldest = min(live.values())
         newer = [one.time for one in self.timeline.completed_writes if comparable(one.time) > oldest]
-        for time, partition, stat in self._last_stats(newer, {partition for partition, _ in live}):
+        for time, partition, stat in self._last_stats(newer, {partition for partition, _ in live}, every=every):
             if live.get((partition, stat.file_id), "~") < comparable(time):
                 _check_is_none(stat, time)
 
-    def check_whole(self, partitions: Collection[str] | None) -> None:
+    def check_whole(self, partitions: Collection[str] | None, *, every: bool = False) -> None:
         """Make sure that no file group of some partitions (None: of all) has lost its newest slice, or its only one:
         who looks for a key would find an older row of it, or none.
 
         Nothing is read where the metadata table names the files, and of a long timeline the newest commits.
+
+        Args:
+            every: as of :meth:`check_newest`.
 
         Raises:
             TableCorruptError: a commit names a slice that is not there.
@@ -191,17 +197,18 @@ class Snapshot(ComparedInPart):
             return
         found = self.base_files_all() if partitions is None else (f for one in partitions for f in self.base_files(one))
         live = {(file.partition_path, file.file_id): file for file in found}
-        for time, partition, stat in self._last_stats([one.time for one in self.timeline.completed_writes], partitions):
+        times = [one.time for one in self.timeline.completed_writes]
+        for time, partition, stat in self._last_stats(times, partitions, every=every):
             file = live.get((partition, stat.file_id))
             is_older = file is None or comparable(file.instant_time) <= comparable(time)
             if is_older and (file is None or file.path != stat.path) and (partition, stat.file_id) not in self.replaced:
                 _check_is_none(stat, time)
 
     def _last_stats(
-        self, times: Sequence[str], partitions: Collection[str] | None
+        self, times: Sequence[str], partitions: Collection[str] | None, *, every: bool
     ) -> Iterator[tuple[str, str, WriteStat]]:
         """What the last of these commits say of files, in some partitions (None: in all), the newest commit first."""
-        newest = times[: -_COMMITS_READ - 1 : -1]
+        newest = times[::-1] if every else times[: -_COMMITS_READ - 1 : -1]
         for time, metadata in zip(newest, in_parallel(self.storage.uri, self._metadata, newest), strict=True):
             for partition, stats in () if metadata is None else metadata.write_stats.items():
                 if partitions is None or partition in partitions:

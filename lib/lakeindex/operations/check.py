@@ -124,6 +124,7 @@ def check_timeline(table: Table, timeline: Timeline) -> CheckedTimeline:
         *_strange_names(table, timeline),
         *_incomplete(table, timeline),
         *_collisions(timeline),
+        *_archive(timeline),
     ]
     for instant, content in zip(
         timeline.completed,
@@ -161,6 +162,12 @@ def _strange_names(table: Table, timeline: Timeline) -> Iterator[Violation]:
         name = one.path.rpartition("/")[2]
         if name[:14].isdigit() and instants.parse_instant(name) is None:
             yield Violation(Broken.TIMELINE, one.path, f"{one.path} looks like an instant and is none", "move it away")
+
+
+def _archive(timeline: Timeline) -> Iterator[Violation]:
+    for path in timeline.archived.damaged:
+        message = f"{path} cannot be read: which commits were archived there is not known"
+        yield Violation(Broken.TIMELINE, path, message, "restore the file from a copy")
 
 
 def _incomplete(table: Table, timeline: Timeline) -> Iterator[Violation]:

@@ -99,7 +99,7 @@ def _schedule(opened: BoundTable, request: Request, runner: Runner, started: flo
     with maintaining(table, "scheduling a clustering", request.config, force=force) as (context, _):
         snapshot = table.snapshot()
         groups = work.groups(snapshot)
-        snapshot.check_newest(one.file for group in groups for one in group.files)
+        snapshot.check_newest((one.file for group in groups for one in group.files), every=True)
         time_ = None
         if groups:
             action = table.properties.timeline_layout.clustering

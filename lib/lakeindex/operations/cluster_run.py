@@ -223,7 +223,7 @@ class Cluster:
         replaced = tuple(one.file for group in groups for one in group.files)
         if scheduled is None:
             refuse_clustered(snapshot, replaced, self._request.config)
-        snapshot.check_newest(replaced)
+        snapshot.check_newest(replaced, every=True)
         homes = index_for(self._facts.index).homes
         named = ((f.partition_path, f.file_id if homes is None else str(homes.home_of(f.file_id))) for f in replaced)
         session.take_turn(TurnScope.of(named, ()))

@@ -175,7 +175,7 @@ def _switch(
     if before == target:
         return before, _Done()
     if before.is_global is not target.is_global:
-        snapshot.check_whole(None)  # what is there proves nothing of a slice that is lost
+        snapshot.check_whole(None, every=True)  # what is there proves nothing of a slice that is lost
     checked = _check_unique(table, snapshot) if target.is_global and not before.is_global else 0
     if before.is_global and not target.is_global:
         check_places(table, snapshot)

@@ -138,7 +138,7 @@ class DoubledKeys(Struct):
             raise OptionError(f"table {facts.name} has no ordering field to keep rows by", culprit="keep", hint=hint)
         self.kept = self.keep or (Keep.ORDERING if facts.event_time_fields else Keep.NEWEST)
         self.scope, self.shown, self.stays = "table" if facts.is_global else "partition", (), frozenset()
-        bound.snapshot.check_whole(None)
+        bound.snapshot.check_whole(None, every=True)
         keys = list(self._doubled(bound))
         if not keys:
             return Choice((), self.recheck)

@@ -201,10 +201,15 @@ def option_texts(pairs: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> dict[s
     """Options as texts: from Python they may be bools, numbers and paths, too.
 
     Raises:
-        OptionError: a name that is no text, or a value that is neither text, bool, number nor path.
+        OptionError: what has no names, a name that is no text, or a value that is neither text, bool, number nor path.
     """
     texts: dict[str, str] = {}
-    for key, value in dict(pairs).items():
+    try:
+        given = dict(pairs)
+    except (TypeError, ValueError):
+        hint = "give a dict: options={'lakeindex.parallelism': 2}"
+        raise OptionError(f"options cannot be {pairs!r}", culprit="options", hint=hint) from None
+    for key, value in given.items():
         if not isinstance(key, str):
             raise OptionError(f"an option cannot be named {key!r}", culprit=repr(key), hint="names must be texts")
         if isinstance(value, bool):

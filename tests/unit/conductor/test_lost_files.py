@@ -96,10 +96,18 @@ def test_what_does_not_touch_the_file_group_is_written(tmp_path: Path) -> None:
     is_whole(table)
 
 
-def test_buckets_are_not_cut_anew_of_an_older_slice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("left", [True, False])
+def test_buckets_are_not_cut_anew_of_an_older_slice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: bool
+) -> None:
+    """Nor where nothing is left of one: the bucket would be empty, and the rows not be missed any more."""
+    monkeypatch.setattr(file_system_view, "_COMMITS_READ", 0)
     table = table_of_one_left(tmp_path, "BUCKET")
+    for file in () if left else (tmp_path / "t" / "x").glob("*.parquet"):
+        file.unlink()
     with pytest.raises(TableCorruptError, match="is missing"):
         table.rescale(2)
+    assert table.rescale(partitions={"y": 2}).files_replaced == 1
     table.repair(apply=True)
     rows = content_of(table)
     table.rescale(2)
@@ -107,7 +115,10 @@ def test_buckets_are_not_cut_anew_of_an_older_slice(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("schedule", [False, True])
-def test_an_older_slice_is_not_clustered(tmp_path: Path, schedule: bool) -> None:
+def test_an_older_slice_is_not_clustered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schedule: bool
+) -> None:
+    monkeypatch.setattr(file_system_view, "_COMMITS_READ", 0)  # such work asks all commits
     table = make_table(tmp_path / "t")
     alone = {"hoodie.parquet.small.file.limit": "0"}
     for key in "ab":
@@ -172,7 +183,10 @@ def test_what_was_replaced_and_cleaned_away_is_not_missed(tmp_path: Path) -> Non
     assert table.get(["a"]).rows["v"].to_pylist() == ["new"]
 
 
-def test_keys_are_not_proven_unique_nor_chosen_among_copies_by_an_older_slice(tmp_path: Path) -> None:
+def test_keys_are_not_proven_unique_nor_chosen_among_copies_by_an_older_slice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_system_view, "_COMMITS_READ", 0)
     table = table_of_one_left(tmp_path)
     before = len(table.history())
     works: list[Callable[[], object]] = [lambda: table.index_migrate(IndexType.GLOBAL_BLOOM), table.repair_keys]

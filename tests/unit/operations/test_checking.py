@@ -617,3 +617,18 @@ def test_what_hudi_completes_without_a_request_is_sound(table: Path):
     (table / ".hoodie" / "20270101000000000.restore").write_bytes(restored)
     (table / ".hoodie" / "20270101000000001.indexing").write_bytes(b"")
     assert _has(check_table(str(table)), Broken.TIMELINE, ".hoodie/20270101000000001.indexing", "never requested")
+
+
+@pytest.mark.parametrize(("version", "name"), [("6", ".commits_.archive.1_*"), ("9", "*_0.parquet"), ("9", "manifest_1")])
+def test_an_archive_that_cannot_be_read_is_told(tmp_path: Path, version: str, name: str) -> None:
+    table = make_table(tmp_path / "t", hoodie__write__table__version=version)
+    for ts in range(4):
+        table.upsert(batch_of([Row("a", "x", ts, "")]))
+    table.clean(1)
+    table.archive(1, options={"hoodie.cleaner.commits.retained": "1"})
+    assert table.check().ok
+    (file,) = (tmp_path / "t/.hoodie").rglob(name)
+    file.write_bytes(b"junk")
+    (one,) = table.check().violations
+    assert (one.kind, one.culprit) == (Broken.TIMELINE, str(file.relative_to(tmp_path / "t")))
+    assert [left.culprit for left in table.repair().unmended] == [one.culprit]
