@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,21 @@ def test_an_option_that_is_nothing_of_the_kind_is_refused(table: LakeTable, opti
     with pytest.raises(OptionError) as caught:
         table.upsert(BATCH, options=options)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("value", [3, b"x", 1.5, ["a"], True, pa.scalar("x")], ids=repr)
+def test_an_argument_of_another_type_is_named(table: LakeTable, value: Any) -> None:
+    names = ["batch_id", "run_id", "runner", "progress", "report", "options"]
+    names += [] if value == 3 else ["max_quarantined"]
+    calls = {name: partial(table.upsert, BATCH, **{name: value}) for name in names}
+    for look in (partial(table.get, ["a"]), table.count, table.files):
+        calls["partition"] = partial(look, partition=value)
+        for name, call in calls.items():
+            with pytest.raises(UsageError) as caught:
+                call()
+            assert caught.value.culprit == name
+            assert caught.value.hint
+        calls = {"options": partial(table.clean, options=value)}
 
 
 @pytest.mark.parametrize(

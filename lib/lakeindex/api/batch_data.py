@@ -84,6 +84,13 @@ def names_of(given: Any, what: str) -> tuple[str, ...] | None:
     return names
 
 
+def name_of(given: Any, what: str) -> str | None:
+    """A name as a caller gives it. Raises: UsageError: it is no text."""
+    if given is not None and not isinstance(given, str):
+        raise UsageError(f"{what} cannot be {given!r}", culprit=what, hint="give a text")
+    return given
+
+
 def with_inputs(spec: RunSpec, data: BatchData, runner: Runner) -> RunSpec:
     """The run with its inputs named; rows that are no files are written to the run folder first, in pieces.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from lakeindex.api.batch_data import PathText, PointInTime, point_text, run_folders
+from lakeindex.api.batch_data import PathText, PointInTime, name_of, point_text, run_folders
 from lakeindex.api.own_stores import in_its_stores
 from lakeindex.errors import UsageError
 from lakeindex.options.parse import Options
@@ -74,7 +74,9 @@ def count(
     """
     from lakeindex.operations.look.live_files import count_rows
 
-    return count_rows(table.uri, partition=partition, as_of=point_text(as_of, "as_of"), options=options).rows
+    return count_rows(
+        table.uri, partition=name_of(partition, "partition"), as_of=point_text(as_of, "as_of"), options=options
+    ).rows
 
 
 @in_its_stores
@@ -101,7 +103,9 @@ def files(
     """
     from lakeindex.operations.look.live_files import LiveFiles, live_files
 
-    found = live_files(table.uri, partition=partition, as_of=point_text(as_of, "as_of"), options=options)
+    found = live_files(
+        table.uri, partition=name_of(partition, "partition"), as_of=point_text(as_of, "as_of"), options=options
+    )
     return LiveFiles(found.files)
 
 

@@ -93,6 +93,7 @@ class Request(Frozen):
             from lakeindex.run.spec import RunSpec
 
         asked = with_defaults(arguments)
+        _check_types(asked)
         options, mode = asked["options"], asked["schema_mode"]
         if mode is not None:
             valid = [str(one) for one in SchemaMode]
@@ -176,6 +177,20 @@ class Request(Frozen):
         finally:
             if not keep:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_types(asked: UpsertArguments) -> None:
+    """Raises: UsageError: an argument that is of another type."""
+    report: Any = asked["report"]
+    most: Any = asked["max_quarantined"]
+    texts: dict[str, object] = {"batch_id": asked["batch_id"], "run_id": asked["run_id"]}
+    wrong = {name: (one, "a text") for name, one in texts.items() if one is not None and not isinstance(one, str)}
+    if not isinstance(most, int) or isinstance(most, bool) or most < 0:
+        wrong["max_quarantined"] = most, "a whole number from 0 on"
+    if report not in list(ReportFormat):
+        wrong["report"] = report, " | ".join(ReportFormat)
+    for name, (one, hint) in wrong.items():
+        raise UsageError(f"{name} cannot be {one!r}", culprit=name, hint=f"give {hint}")
 
 
 @door
@@ -294,6 +309,8 @@ def chosen_runner(slots: int, arguments: RunnerArguments) -> Runner:
     asked = with_defaults(arguments)
     runner = asked["runner"]
     if not isinstance(runner, str):
+        if not callable(getattr(runner, "map", None)) or not hasattr(runner, "is_started"):
+            raise OptionError(f"no runner {runner!r}", culprit="runner", hint="valid: local | spark, or a runner")
         return runner
     from lakeindex.tasks.progress_bars import progress_of
 

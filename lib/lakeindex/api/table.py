@@ -21,6 +21,7 @@ from lakeindex.api.batch_data import (
     BatchData,
     PathText,
     PointInTime,
+    name_of,
     names_of,
     paths_in,
     point_text,
@@ -200,7 +201,7 @@ class LakeTable(TableOperations, Frozen):
 
         request = ScanRequest(
             columns=names_of(columns, "columns"),
-            partitions=None if partition is None else (partition,),
+            partitions=None if partition is None else (name_of(partition, "partition") or "",),
             as_of=point_text(as_of, "as_of"),
             meta=None,
             options=option_texts(options or {}),

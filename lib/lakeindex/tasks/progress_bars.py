@@ -11,6 +11,8 @@ from html import escape
 from importlib import import_module
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
+from lakeindex.errors import UsageError
+
 _UNSEEN: Final = ("CI", "AIRFLOW_CTX_DAG_ID")
 """Variables of environments in which nobody looks at a bar, whatever the output is."""
 _LATE_SECONDS: Final = 0.5
@@ -118,8 +120,15 @@ more than half a second."""
 
 
 def progress_of(choice: ProgressChoice) -> Progress:
-    """What receives the progress. None is a bar where a person looks, not on a pipe, in a task of Airflow or in CI."""
-    if choice:
+    """What receives the progress. None is a bar where a person looks, not on a pipe, in a task of Airflow or in CI.
+
+    Raises:
+        UsageError: it cannot receive any.
+    """
+    if choice is not None and choice is not False:
+        if not callable(getattr(choice, "step", None)):
+            hint = "say False (no bars), leave it out, or give an object with the method step"
+            raise UsageError(f"progress cannot be {choice!r}", culprit="progress", hint=hint)
         return choice
     if choice is False or any(os.environ.get(name) for name in _UNSEEN):
         return NoProgress()

@@ -115,9 +115,7 @@ def test_buckets_are_not_cut_anew_of_an_older_slice(
 
 
 @pytest.mark.parametrize("schedule", [False, True])
-def test_an_older_slice_is_not_clustered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schedule: bool
-) -> None:
+def test_an_older_slice_is_not_clustered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schedule: bool) -> None:
     monkeypatch.setattr(file_system_view, "_COMMITS_READ", 0)  # such work asks all commits
     table = make_table(tmp_path / "t")
     alone = {"hoodie.parquet.small.file.limit": "0"}

@@ -619,7 +619,9 @@ def test_what_hudi_completes_without_a_request_is_sound(table: Path):
     assert _has(check_table(str(table)), Broken.TIMELINE, ".hoodie/20270101000000001.indexing", "never requested")
 
 
-@pytest.mark.parametrize(("version", "name"), [("6", ".commits_.archive.1_*"), ("9", "*_0.parquet"), ("9", "manifest_1")])
+@pytest.mark.parametrize(
+    ("version", "name"), [("6", ".commits_.archive.1_*"), ("9", "*_0.parquet"), ("9", "manifest_1")]
+)
 def test_an_archive_that_cannot_be_read_is_told(tmp_path: Path, version: str, name: str) -> None:
     table = make_table(tmp_path / "t", hoodie__write__table__version=version)
     for ts in range(4):
