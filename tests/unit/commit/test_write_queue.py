@@ -61,6 +61,9 @@ def test_who_meets_whom(first: TurnScope, second: TurnScope, meets: bool):
 
 def test_a_scope_with_very_many_file_groups_meets_everybody():
     assert TurnScope.of((("p", str(number)) for number in range(5_001)), ()) == EVERYTHING
+    for creates in (2_000, 2_001):  # those of new file groups count, too
+        found = TurnScope.of((("p", str(one)) for one in range(3_000)), (f"q{one}" for one in range(creates)))
+        assert (found == EVERYTHING) is (creates == 2_001)
 
 
 def test_a_writer_that_is_alone_does_not_wait_and_leaves_nothing(store: MemoryStorage):

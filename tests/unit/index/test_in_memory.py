@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from lakeindex.index.locations import in_memory
@@ -80,6 +81,30 @@ def test_keys_are_looked_for_in_all_files_where_another_thread_made_the_map_anot
     world.upsert([Row("a", "x", 3, "3"), Row("d", "x", 3, "3")], runner=meanwhile)
     assert meanwhile.done
     assert stored(world) == [("a", "3"), ("b", "1"), ("c", "2"), ("d", "3")]
+
+
+def test_a_key_in_two_file_groups_stays_unknown_and_one_of_a_group_that_went_is_not_there():
+    store = in_memory.InMemoryStore("memory://entered")
+
+    def enter(group: str, keys: list[str], gone: tuple[str, ...] = ()) -> None:
+        rows = [{"key": key, "partition": "x", "file_id": group, "change": 3} for key in keys]
+        file = in_memory.CoveredFile("x", group, f"{group}_0_1.parquet", len(keys))
+        found = pa.Table.from_pylist(rows, schema=DELTA_SCHEMA)
+        store.enter(found, [file] if keys else [], [("x", one) for one in gone])
+
+    def answer() -> tuple[list[int], list[str], list[int]]:
+        found = store.look_up(pa.array(["both", "one"]), "x")
+        return found.rows.tolist(), found.file_id.to_pylist(), found.unknown.tolist()
+
+    enter("g", ["both", "one"])
+    enter("h", ["both"])
+    assert answer() == ([1], ["g"], [0])
+    enter("i", ["other"])  # says nothing of them
+    assert answer() == ([1], ["g"], [0])
+    enter("i", [], gone=("g",))
+    assert answer()[:2] == ([], [])
+    enter("h", ["both", "one"])
+    assert answer()[0][-1:] == [1]
 
 
 def test_the_summary_says_what_it_is_and_which_options_change_nothing(tmp_path: Path):

@@ -8,8 +8,11 @@ import pytest
 
 from lakeindex.errors import FencedError, LockTimeoutError, StorageError, TableCorruptError
 from lakeindex.lock import lock
+from lakeindex.lock.write_context import WriteContext
 from lakeindex.storage.memory import Call, MemoryStorage
+from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
+from tests.model.world import CONFIG
 from tests.unit.commit.protocol_support import World
 
 LEASE_MS = 2_000
@@ -185,6 +188,45 @@ def test_who_fails_when_the_record_is_there_lets_go_of_it(error: BaseException) 
     before = world.clock.now_ms()
     assert take(world, "b").epoch == 2
     assert world.clock.now_ms() == before
+
+
+def test_who_fails_and_cannot_let_go_has_it_himself_at_once_and_others_wait() -> None:
+    world = World()
+    host = world.host("a")
+    lists = itertools.count(1)
+
+    def hook(one: Call) -> None:
+        if one.name == "write" or (one.name == "list_folder" and next(lists) > 1):
+            raise StorageError("away")
+
+    world.store.hook = hook
+    with pytest.raises(StorageError):
+        take(world, host)
+    world.store.hook = None
+    with pytest.raises(LockTimeoutError):
+        take(world, "b")
+    assert take(world, host).epoch == 2
+
+
+@pytest.mark.parametrize(("failures", "is_let_go"), [(1, True), (2, True), (3, False)])
+def test_letting_go_is_tried_again(failures: int, is_let_go: bool) -> None:
+    world = World()
+    context = WriteContext(Table.open(world.store), world.host("a"), CONFIG)
+    left = itertools.chain([StorageError("away")] * failures, itertools.repeat(None))
+
+    def hook(one: Call) -> None:
+        error = next(left) if one.name == "write" and one.path.startswith(lock.LOCK_FOLDER) else None
+        if error is not None:
+            raise error
+
+    with context.locked("work"):
+        world.store.hook = hook
+    world.store.hook = None
+    if is_let_go:
+        assert take(world, "b").epoch == 2
+    else:
+        with pytest.raises(LockTimeoutError):
+            take(world, "b")
 
 
 def test_who_is_interrupted_as_he_lets_go_waits_for_nobody_and_others_do() -> None:
