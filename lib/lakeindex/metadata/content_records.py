@@ -227,7 +227,7 @@ def statistics_of_touched(
         if COLUMN_STATS in table.partitions:
             found += _staying(view, indexes, new, staying)
         else:
-            tight, found = False, _of_known_columns(view, found, staying)
+            tight, found = False, [*found, *_staying_unknown(view, indexes, found, staying)]
         change[PARTITION_STATS] = _of_partitions(found, indexes.encoding, tight=tight)
     return {name: one for name, one in change.items() if name in table.partitions and one}
 
@@ -294,23 +294,22 @@ def _staying(
     return [*known, *indexes.ranges(read_new_files(view.table, unknown))]
 
 
-def _of_known_columns(
-    view: MetadataView, new: Sequence[_File], staying: Mapping[str, Mapping[str, int]]
+def _staying_unknown(
+    view: MetadataView, indexes: _Indexes, new: Sequence[_File], staying: Mapping[str, Mapping[str, int]]
 ) -> list[_File]:
-    """New files with the columns of which all is known: what was there before has a record, or is nothing."""
+    """What footers say of the files that stay in partitions which have no record of a column of the new ones, such as one
+    that this commit adds: the record would else be the new files' alone.
+    """
     keys = {
         (file.partition, one.column): partition_stats_key(one.column, file.partition)
         for file in new
         if staying.get(file.partition)
         for one in file.ranges
+        if holds_all(one.kind, indexes.encoding)
     }
     there = view.lookup(PARTITION_STATS, keys.values())
-    unknown = {place for place, key in keys.items() if key not in there}
-    known = [
-        replace(file, ranges=tuple(one for one in file.ranges if (file.partition, one.column) not in unknown))
-        for file in new
-    ]
-    return [one for one in known if one.ranges]
+    unknown = {partition for (partition, _), key in keys.items() if key not in there}
+    return indexes.ranges(read_new_files(view.table, {partition: staying[partition] for partition in unknown}))
 
 
 def _of_files(files: Iterable[_File], encoding: StatsEncoding) -> PartitionChange:
