@@ -699,7 +699,7 @@ class AnyLife(Life):
         batch = self.batch(rows, has)
 
         def made(old: Row, new: Row) -> Row:
-            kept = {*self.columns, "op"} if nulls == "keep" else set()
+            kept = {*self.base, *self.columns} - {*self.keys, *self.parts} if nulls == "keep" else set()
             return old | {n: v for n, v in new.items() if v is not None or n not in kept}
 
         return writing(
