@@ -30,7 +30,6 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from msgspec.structs import replace
 
 from lakeindex.bloom import marks
 from lakeindex.errors import TableCorruptError, first_line
@@ -297,8 +296,8 @@ def _staying(
 def _staying_unknown(
     view: MetadataView, indexes: _Indexes, new: Sequence[_File], staying: Mapping[str, Mapping[str, int]]
 ) -> list[_File]:
-    """What footers say of the files that stay in partitions which have no record of a column of the new ones, such as one
-    that this commit adds: the record would else be the new files' alone.
+    """What footers say of the files that stay in partitions which have no record of a column of the new ones, such as
+    one that this commit adds: the record would else be the new files' alone.
     """
     keys = {
         (file.partition, one.column): partition_stats_key(one.column, file.partition)
