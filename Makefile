@@ -73,7 +73,7 @@ unit: setup ## the tests that need neither a JVM nor Airflow
 
 .PHONY: test-long
 test-long: setup ## 1,000 sequences of batches through every index type, others each time, 1,000 lives of tables, 1,000 operations with others in between
-	@HYPOTHESIS_PROFILE=explore LAKEINDEX_CONTRACT_EXAMPLES=1000 $(PYTEST) -n $(WORKERS) --timeout 7200 -k "any_batches or any_life or any_turns" tests/contract
+	@HYPOTHESIS_PROFILE=explore LAKEINDEX_CONTRACT_EXAMPLES=1000 LAKEINDEX_LIVES_FROM=$(SEED) $(PYTEST) -n $(WORKERS) --timeout 7200 -k "any_batches or any_life or any_turns" tests/contract
 
 .PHONY: model
 model: setup ## the commit protocol, every interleaving of small cases

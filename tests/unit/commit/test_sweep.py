@@ -17,6 +17,7 @@ from lakeindex.timeline.verdicts import (
     decide,
     decision_name,
     decisions,
+    load_verdict,
     overrule,
     verdict_path,
     verdict_times,
@@ -228,6 +229,33 @@ def test_of_verdicts_those_on_archived_commits_go(world: World) -> None:
     sweep_strays(Table.open(world.store), CONFIG, world.host("sweeper"))
     assert verdict_times(world.store) == {undone, *times[1:]}
     assert decisions(world.store) == [called_off, left]
+
+
+def test_a_commit_of_ours_that_hudi_took_back_is_overruled_once_it_has_left_the_timeline(world: World) -> None:
+    """Once the rollback is archived, too, nothing else tells that the batch is not in the table."""
+    undone = world.upsert(BATCH)
+    put_rollback(world, undone, stray(8, undone))
+    for path in world.store.snapshot():
+        if path.startswith((f".hoodie/{undone}.", f".hoodie/{FIRST}.")):
+            world.store.delete(path)
+    world.upsert(OTHER, "two")
+    sweep_strays(Table.open(world.store), CONFIG, world.host("sweeper"))
+    verdict = load_verdict(world.store, undone)
+    assert verdict is not None
+    assert verdict.outcome is Outcome.ROLLED_BACK
+    assert not [path for path in world.store.snapshot() if "/ledger/" in path and undone in path]
+
+
+def test_a_stray_that_was_swept_is_gone_for_good(world: World) -> None:
+    """Archiving relies on it: one that a power loss brought back would show."""
+    path = stray(9, world.upsert(BATCH))
+    world.store.write(path, b"{}")
+    calls: list[tuple[str, str]] = []
+    world.store.hook = lambda call: calls.append((call.name, call.path))
+    sweep_strays(Table.open(world.store), CONFIG, world.host("sweeper"))
+    world.store.hook = None
+    assert path not in world.store.snapshot()
+    assert ("sync_folders", "p") in calls[calls.index(("delete", path)) :]
 
 
 def test_records_of_a_run_stay_for_a_week_and_those_of_a_claimed_one_longer(world: World) -> None:
