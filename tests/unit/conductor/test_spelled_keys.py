@@ -425,6 +425,20 @@ def test_files_of_new_foreign_instants_are_compared_and_no_others(tmp_path: Path
     assert stored_keys.not_compared(opened, opened.snapshot()) == []
 
 
+def test_rows_of_another_writer_may_lie_elsewhere_once_the_index_has_become_global(tmp_path: Path) -> None:
+    """What a table was bound to does not say so: its index has changed since."""
+    table = make_table(tmp_path / "t", hoodie__index__type="BLOOM")
+    leave = {"hoodie.bloom.index.update.partition.path": "false"}
+    table.upsert(batch_of([Row("a", "x", 1, "v")]))
+    table.index_migrate("GLOBAL_BLOOM")
+    newest = table.upsert(batch_of([Row("a", "y", 2, "v"), Row("c", "x", 2, "v")]), options=leave).instant
+    for verdict in Path(table.uri, ".hoodie/.lakeindex/verdicts").glob(f"{newest}*"):
+        verdict.unlink()
+    stored_keys._COMPARED.clear()
+    table.upsert(batch_of([Row("b", "x", 3, "v")]), options=leave)
+    assert sorted(table.read(meta=False)["id"].to_pylist()) == ["a", "b", "c"]
+
+
 def test_a_commit_that_comes_as_another_one_goes_is_compared(tmp_path: Path) -> None:
     """Its instant may be older than the newest: the writes are as many as before, and end with the same."""
     table = table_of("h0150_v6_timestamp", tmp_path)
