@@ -102,9 +102,11 @@ def ledger_only_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     real = commit.find_done
     looks: Counter[int] = Counter()
 
-    def look(context: WriteContext, run: RunIdentity, timeline: Timeline | None = None) -> commit.AlreadyDone | None:
+    def look(
+        context: WriteContext, run: RunIdentity, timeline: Timeline | None = None, own: str | None = None
+    ) -> commit.AlreadyDone | None:
         looks[id(run)] += 1
-        return real(context, run, timeline) if looks[id(run)] <= 2 else None
+        return real(context, run, timeline, own) if looks[id(run)] <= 2 else None
 
     monkeypatch.setattr(commit, "find_done", look)
 

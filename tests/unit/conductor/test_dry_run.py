@@ -214,6 +214,10 @@ def test_a_dry_run_is_of_this_process(tmp_path: Path) -> None:
     class Elsewhere:
         """A runner of another kind."""
 
+        is_started = True
+
+        def map(self) -> None: ...
+
     table = make_table(tmp_path / "t")
     with pytest.raises(UsageError, match="threads of this process"):
         table.upsert(batch_of(FIRST), dry_run=True, runner=Elsewhere())  # type: ignore[arg-type] # refused before
