@@ -90,7 +90,7 @@ LANES: Final = (
         Suite("model", 2700, (f"MODEL=not ({MODEL_WEEKLY})", "LAKEINDEX_MODEL_LIMIT=50", "LAKEINDEX_IN_TURNS=3")),
     ),
     (
-        Suite("interop", 2400, ("LAKEINDEX_INTEROP=sixth", "WORKERS=1")),  # another one starts the JVMs anew
+        Suite("interop", 1800, ("LAKEINDEX_INTEROP=sixth",)),
         Suite("test-cluster", 900),
         Suite("browser", 900),
         Suite("test-demo", 1200),

@@ -129,7 +129,7 @@ class HudiServer:
         self._conf = json.dumps(dict(conf or {}))
         self._java_options = (
             f"-Duser.timezone={zone} --add-opens=java.base/java.util.concurrent.locks=ALL-UNNAMED -XX:+UseSerialGC"
-            + (f" -Xms{memory} -Xmn700m -XX:TieredStopAtLevel=1" if quick else " -Xmn2g")
+            + (f" -Xms{memory} -XX:NewRatio=1 -XX:TieredStopAtLevel=1" if quick else " -Xmn2g")
         )
 
     @property
